@@ -1,0 +1,48 @@
+# What the project's targets do; `make help` prints it. Nothing here is needed to use mcpkit.py.
+# Whatever the targets install goes into .work/, which can be deleted at any time.
+
+PYTHON ?= python3
+WORK := .work
+PYTEST_ARGS ?= -q
+
+.PHONY: help test test-all layout interop bench clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
+
+test:  ## run the tests (brings pytest itself where it is missing)
+	@$(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) test_mcpkit.py
+
+test-all:  ## run the tests on each CPython from 3.9 to 3.13 that is found
+	@for python in $(PYTHONS); do \
+	    echo "== $$python"; $(MAKE) --no-print-directory test PYTHON=$$python || exit 1; done
+
+layout:  ## run only the tests that hold the file against its own plan
+	@$(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) test_mcpkit.py -k layout
+
+interop: $(WORK)/peers/done  ## run the tests against python-sdk and FastMCP, both ways, both eras
+	@MCPKIT_PEERS=$(WORK)/peers $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \
+	    test_mcpkit.py -k interop
+
+bench:  ## measure requests a second against a plain http.server, and start-up times
+	@$(PYTHON) samples/bench.py
+
+clean:  ## delete what the targets installed
+	rm -rf $(WORK) .pytest_cache __pycache__ samples/__pycache__
+
+# The interpreter $(1) if it has pytest, else one in a throw-away environment made from it.
+with_pytest = $$($(1) -c 'import pytest' 2>/dev/null && echo $(1) || { \
+    env=$(WORK)/pytest-$$($(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+    [ -x $$env/bin/python ] || { $(1) -m venv $$env && $$env/bin/python -m pip install -q pytest; } >&2; \
+    echo $$env/bin/python; })
+
+# Each supported CPython that answers: on the path, or kept by pyenv.
+PYTHONS = $(shell for minor in 9 10 11 12 13; do \
+    for python in python3.$$minor $$(pyenv root 2>/dev/null)/versions/3.$$minor.*/bin/python; do \
+        "$$python" -c pass 2>/dev/null && { echo "$$python"; break; }; done; done)
+
+$(WORK)/peers/done:
+	@mkdir -p $(WORK)/peers
+	@$(PYTHON) -m venv $(WORK)/peers/sdk && $(WORK)/peers/sdk/bin/python -m pip install -q mcp==2.3.0
+	@$(PYTHON) -m venv $(WORK)/peers/fastmcp && $(WORK)/peers/fastmcp/bin/python -m pip install -q fastmcp==4.2.3
+	@touch $@

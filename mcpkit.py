@@ -1,0 +1,6135 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.9"
+# dependencies = []
+# ///
+"""mcpkit: the Model Context Protocol in one file, with the standard library only.
+
+A threaded server, a client, an event-stream parser and a probe, for every revision of the
+protocol from 2024-11-05 to 2026-07-28. Copy this file anywhere and run it:
+
+    python mcpkit.py serve                                    a server with one tool, pong
+    python mcpkit.py probe http://127.0.0.1:8000/mcp          what works, and what is wrong
+    python mcpkit.py call http://127.0.0.1:8000/mcp pong message=ping
+
+or import it:
+
+    from mcpkit import Client, Context, Server, ToolError
+
+*Legacy* means the revisions that open with an `initialize` handshake (up to 2025-11-25), *modern*
+those whose requests stand alone (2026-07-28 and later); both sides speak both. The sections follow
+the way of a request: facts, bytes to message, decision, handler, bytes again; then the same way
+from the client's side; then those who use both. Sections marked "pure" do no input or output and
+know no clock, so they can be read, tested and trusted by themselves.
+
+Contents
+     1. PROTOCOL FACTS          pure
+     2. ERRORS                  pure
+     3. JSON-RPC MESSAGES       pure
+     4. SERVER-SENT EVENTS      pure
+     5. HTTP HEADERS            pure
+     6. JSON SCHEMA             pure
+     7. REQUEST CLASSIFICATION  pure
+     8. SERVER                  pure
+     9. SERVING
+    10. CLIENT                  pure
+    11. CLIENT TRANSPORTS
+    12. PROBE
+    13. COMMAND LINE
+"""
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import enum
+import functools
+import http.client
+import http.server
+import json
+import math
+import operator
+import os
+import re
+import secrets
+import select
+import socket
+import socketserver
+import struct
+import sys
+import threading
+import time
+import types
+import typing
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import (Collection, Hashable, Iterable, Mapping, MutableMapping,
+                             MutableSequence, MutableSet, Sequence, Set)
+from itertools import groupby, islice
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import get_args, get_origin, get_type_hints
+
+__version__ = "0.1.0"
+__all__ = [
+    "Client", "Context", "HTTPRefusal", "MCPError", "MCPKitError", "ProtocolError", "SSEEvent",
+    "SSEParser", "SchemaError", "Server", "ToolError", "ToolResult", "TransportError",
+    "UsageError", "main", "probe", "schema_errors",
+]
+
+
+# =============================================================================================
+# 1. PROTOCOL FACTS
+# =============================================================================================
+# Each fact of the protocol is one row of one table here; the rest of the file looks it up.
+# In: nothing. Out: tables and a few look-ups. No behaviour.
+
+JSONRPC_VERSION = "2.0"
+
+# Oldest first. The order of revisions is the order of this tuple, never that of the strings.
+PROTOCOL_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+LEGACY_VERSIONS = PROTOCOL_VERSIONS[:4]
+MODERN_VERSIONS = PROTOCOL_VERSIONS[4:]
+LATEST_LEGACY_VERSION = LEGACY_VERSIONS[-1]
+LATEST_MODERN_VERSION = MODERN_VERSIONS[-1]
+SUPPORTED_VERSIONS = PROTOCOL_VERSIONS[::-1]     # newest first: as a server lists them
+
+# Spec: 2025-11-25 transports, Protocol Version Header: what a request without one means.
+ASSUMED_VERSION = "2025-03-26"
+# Spec: 2025-03-26 transports: the only revision that allows JSON-RPC batches.
+BATCH_VERSION = "2025-03-26"
+
+META_PREFIX = "io.modelcontextprotocol/"
+META_PROTOCOL_VERSION = META_PREFIX + "protocolVersion"
+META_CLIENT_INFO = META_PREFIX + "clientInfo"
+META_CLIENT_CAPABILITIES = META_PREFIX + "clientCapabilities"
+META_LOG_LEVEL = META_PREFIX + "logLevel"
+META_SERVER_INFO = META_PREFIX + "serverInfo"
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+RESOURCE_NOT_FOUND_LEGACY = -32002     # never sent; some legacy servers still answer with it
+
+# The codes that prove a modern server to a client that is looking for one.
+# Spec: streamable-http, Backward Compatibility.
+MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VERSION)
+
+
+class ErrorFact(NamedTuple):
+    """What an error code is called, and the HTTP status that carries it in each era."""
+
+    name: str
+    legacy_status: int
+    modern_status: int
+
+
+# Legacy errors of a request that was accepted travel in a 200, as every legacy SDK expects.
+ERRORS = {
+    PARSE_ERROR: ErrorFact("parse error", 400, 400),
+    INVALID_REQUEST: ErrorFact("invalid request", 400, 400),
+    METHOD_NOT_FOUND: ErrorFact("method not found", 200, 404),
+    INVALID_PARAMS: ErrorFact("invalid params", 200, 400),
+    INTERNAL_ERROR: ErrorFact("internal error", 200, 200),
+    HEADER_MISMATCH: ErrorFact("header mismatch", 400, 400),
+    MISSING_CLIENT_CAPABILITY: ErrorFact("missing required client capability", 200, 400),
+    UNSUPPORTED_VERSION: ErrorFact("unsupported protocol version", 400, 400),
+    RESOURCE_NOT_FOUND_LEGACY: ErrorFact("resource not found", 200, 400),
+}
+
+
+class Method(NamedTuple):
+    """What the protocol says of one method that a client sends.
+
+    `removed` is the first revision without it. `params` maps a member of `params` to its type
+    and whether it must be there. `name_param` is the member that `Mcp-Name` repeats.
+    """
+
+    added: str
+    removed: Optional[str] = None
+    capability: Optional[str] = None
+    params: Dict[str, Tuple[type, bool]] = {}
+    name_param: Optional[str] = None
+    cacheable: bool = False
+
+
+_CURSOR = {"cursor": (str, False)}
+_NAME_AND_ARGUMENTS = {"name": (str, True), "arguments": (dict, False)}
+
+METHODS = {
+    "initialize": Method("2024-11-05", "2026-07-28", params={"protocolVersion": (str, True)}),
+    "server/discover": Method("2026-07-28", cacheable=True),
+    "ping": Method("2024-11-05", "2026-07-28"),
+    "tools/list": Method("2024-11-05", None, "tools", _CURSOR, cacheable=True),
+    "tools/call": Method("2024-11-05", None, "tools", _NAME_AND_ARGUMENTS, "name"),
+    "resources/list": Method("2024-11-05", None, "resources", _CURSOR, cacheable=True),
+    "resources/templates/list": Method("2024-11-05", None, "resources", _CURSOR, cacheable=True),
+    "resources/read": Method("2024-11-05", None, "resources", {"uri": (str, True)}, "uri",
+                             cacheable=True),
+    "prompts/list": Method("2024-11-05", None, "prompts", _CURSOR, cacheable=True),
+    "prompts/get": Method("2024-11-05", None, "prompts", _NAME_AND_ARGUMENTS, "name"),
+    "completion/complete": Method("2024-11-05", None, "completions",
+                                  {"ref": (dict, True), "argument": (dict, True),
+                                   "context": (dict, False)}),
+    "logging/setLevel": Method("2024-11-05", "2026-07-28", "logging", {"level": (str, True)}),
+}
+
+# Methods that run the author's code, and so may take their time.
+SLOW_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+HEADER_PROTOCOL_VERSION = "MCP-Protocol-Version"
+HEADER_METHOD = "Mcp-Method"
+HEADER_NAME = "Mcp-Name"
+HEADER_SESSION_ID = "Mcp-Session-Id"
+
+JSON_TYPE = "application/json"
+STREAM_TYPE = "text/event-stream"
+RPC_ACCEPT = JSON_TYPE + ", " + STREAM_TYPE
+
+
+class Limits(NamedTuple):
+    """Every bound that a server keeps; bytes and seconds unless the name says otherwise."""
+
+    max_head: int = 64 * 1024
+    max_headers: int = 100
+    max_body: int = 4 * 1024 * 1024
+    max_depth: int = 100
+    max_connections: int = 1000
+    max_sessions: int = 10_000
+    read_seconds: float = 30.0
+    idle_seconds: float = 60.0
+    session_seconds: float = 1800.0
+
+
+LIMIT_MEANING = {
+    "max_head": "bytes of a request line with its headers (431 beyond)",
+    "max_headers": "headers of one request (431 beyond)",
+    "max_body": "bytes of a request's body, or of a line on stdio (413 beyond)",
+    "max_depth": "levels of nesting in a JSON message (400 beyond)",
+    "max_connections": "connections at a time (503 beyond)",
+    "max_sessions": "legacy sessions at a time (the one idle for longest makes room)",
+    "read_seconds": "seconds that a head, or a body, may take to arrive (408 beyond)",
+    "idle_seconds": "seconds that a kept-alive connection may be silent",
+    "session_seconds": "seconds after which an idle legacy session ends",
+}
+
+MAX_NUMBER_DIGITS = 4300               # CPython's own bound from 3.11 on; older ones have none
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_PAGES = 1000
+PAGE_SIZE = 500
+STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
+KEEP_ALIVE_SECONDS = 15.0
+PROBE_SECONDS = 12.0
+PROBE_ANSWER_BYTES = 4 * 1024 * 1024
+PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
+DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
+
+
+def find_era(version: Optional[str]) -> str:
+    """Return "modern" or "legacy" for a protocol version, known or not."""
+    return "modern" if version in MODERN_VERSIONS else "legacy"
+
+
+def find_method(name: str, version: str) -> Optional[Method]:
+    """Return the facts of a method where the given revision has it, else None."""
+    fact = METHODS.get(name)
+    if fact is None:
+        return None
+    order = PROTOCOL_VERSIONS.index
+    if order(fact.added) > order(version) or (
+            fact.removed is not None and order(fact.removed) <= order(version)):
+        return None
+    return fact
+
+
+def find_status(code: int, era: str) -> int:
+    """Return the HTTP status that carries a JSON-RPC error of this code in this era."""
+    fact = ERRORS.get(code)
+    if fact is None:
+        return 200
+    return fact.modern_status if era == "modern" else fact.legacy_status
+
+
+# =============================================================================================
+# 2. ERRORS
+# =============================================================================================
+#   MCPKitError              everything that this file raises on purpose
+#    ├── MCPError            a JSON-RPC error: to be sent, or received from the peer
+#    ├── HTTPRefusal         refused before there was a JSON-RPC message to answer
+#    ├── ProtocolError       the peer broke a rule of HTTP, JSON-RPC or MCP
+#    ├── TransportError      there was no answer: unreachable, cut off, or too late
+#    ├── ToolError           raised by a tool: becomes a result with isError
+#    ├── SchemaError         a JSON Schema or a function signature that cannot be used
+#    └── UsageError          the caller asked for something that makes no sense
+
+
+class MCPKitError(Exception):
+    """Base of every error that mcpkit raises; its text is one sentence for a person."""
+
+    kind = "error"
+
+
+class MCPError(MCPKitError):
+    """A JSON-RPC error with `code`, `message` and optional `data`.
+
+    Raised by a handler it becomes the error response; raised by the client it is the peer's.
+    `http_status` is the status that carried a received one, where there was HTTP.
+    """
+
+    kind = "peer"
+
+    def __init__(self, code: int, message: str, data: Any = None,
+                 http_status: Optional[int] = None):
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.http_status = http_status
+
+    def __str__(self) -> str:
+        status = f" (HTTP {self.http_status})" if self.http_status not in (None, 200) else ""
+        data = "" if self.data is None else f" {shorten(self.data)}"
+        return f"error {self.code}{status}: {self.message}{data}"
+
+    def to_wire(self) -> dict:
+        """Return the `error` member of a JSON-RPC error response."""
+        error = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return error
+
+
+class HTTPRefusal(MCPKitError):
+    """An HTTP request that is answered with a status of its own and goes no further.
+
+    `headers` is a tuple of (name, value) pairs. The body is a JSON-RPC error without an id.
+    """
+
+    kind = "refused"
+
+    def __init__(self, status: int, message: str, headers: tuple = (),
+                 code: int = INVALID_REQUEST, data: Any = None):
+        super().__init__(message)
+        self.status = status
+        self.headers = headers
+        self.error = MCPError(code, message, data)
+
+
+class ProtocolError(MCPKitError):
+    """The peer sent something that the protocol does not allow; the text says what was seen."""
+
+    kind = "protocol"
+
+
+class TransportError(MCPKitError):
+    """There was no answer: the peer could not be reached, vanished, or took too long."""
+
+    kind = "transport"
+
+
+class ToolError(MCPKitError):
+    """Raised by a tool to tell the model what went wrong: the result gets `isError: true`."""
+
+    kind = "tool"
+
+
+class SchemaError(MCPKitError):
+    """A JSON Schema cannot be used: unknown dialect, broken, or pointing outside itself."""
+
+    kind = "schema"
+
+
+class UsageError(MCPKitError):
+    """The caller's words make no sense; the text says what would."""
+
+    kind = "usage"
+
+
+def escape_text(text: str, keep: str = "") -> str:
+    """Return text in which every character that a terminal would obey is a visible escape.
+
+    That is all but printable ones: controls, escapes, bidirectional and zero-width marks, lone
+    surrogates. Characters in `keep` (say, a newline) stay. What a peer sent is shown only so.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() or character in keep
+                   else repr(character)[1:-1] for character in text)
+
+
+def shorten(value: Any, limit: int = 200) -> str:
+    """Return a value as one escaped line of at most `limit` characters, for an error text."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if not isinstance(value, str):
+        value = json.dumps(value, default=repr)
+    text = escape_text(value[:limit + 1])
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+# =============================================================================================
+# 3. JSON-RPC MESSAGES
+# =============================================================================================
+# In: the bytes of one message (or, in 2025-03-26, of one batch). Out: frozen Request,
+# Notification and Response tuples, and bytes again. Strict, as ids and envelopes must be.
+# They are named tuples, not dataclasses: two times faster to make, and cheaper to import.
+
+
+class Request(NamedTuple):
+    """A call that wants an answer; `id` is a string or an integer."""
+
+    id: Union[str, int]
+    method: str
+    params: dict
+
+
+class Notification(NamedTuple):
+    """A message that is never answered."""
+
+    method: str
+    params: dict
+
+
+class Response(NamedTuple):
+    """The answer to the request with the same id: a result, or an error."""
+
+    id: Union[str, int, None]
+    result: Optional[dict]
+    error: Optional[MCPError]
+
+
+Message = Union[Request, Notification, Response]
+
+# ASCII only, so that U+2028 and friends in a text never end a line for a sloppy reader.
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def _find_encode() -> Callable[[Any], str]:
+    """Return what `_ENCODER.encode` does, without its making a new C encoder for each value."""
+    make = json.encoder.c_make_encoder
+    if make is None:                       # another Python than CPython
+        return _ENCODER.encode
+    encode = make(None, _ENCODER.default, json.encoder.encode_basestring_ascii, None, ":", ",",
+                  False, False, False)
+    return lambda value: "".join(encode(value, 0))
+
+
+encode_json = _find_encode()
+
+
+def _refuse_constant(name: str):
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > MAX_NUMBER_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits (at most {MAX_NUMBER_DIGITS})")
+    return int(text)
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:40]} is out of range")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_parse_int,
+                            parse_float=_parse_float)
+
+
+def parse_json(data: bytes, max_depth: int = Limits().max_depth) -> Any:
+    """Return the JSON value in UTF-8 bytes.
+
+    Raises ValueError whose text says what was wrong and where: bytes that are not UTF-8, no
+    JSON, NaN and Infinity, numbers out of range, nesting deeper than `max_depth`.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} (0x{data[error.start]:02x}) is not UTF-8") from None
+    try:
+        text = text.strip(" \t\r\n")
+        value, end = _DECODER.raw_decode(text)
+        if end != len(text):
+            raise json.JSONDecodeError("Extra data", text, end)
+    except json.JSONDecodeError as error:
+        near = shorten(text[max(0, error.pos - 20):error.pos + 20])
+        raise ValueError(f"{error.msg} at character {error.pos}, near: {near}") from None
+    except RecursionError:
+        raise ValueError(f"nested deeper than {max_depth} levels") from None
+    # Counting brackets is cheap, and nearly every message has fewer than the limit in all.
+    if data.count(b"[") + data.count(b"{") > max_depth and not is_depth_within(value, max_depth):
+        raise ValueError(f"nested deeper than {max_depth} levels")
+    return value
+
+
+def is_depth_within(value: Any, max_depth: int) -> bool:
+    """Return whether no array or object of a JSON value lies deeper than `max_depth` levels."""
+    level = [value]
+    for _ in range(max_depth + 1):
+        level = [child for node in level if isinstance(node, (dict, list))
+                 for child in (node.values() if isinstance(node, dict) else node)]
+        if not level:
+            return True
+    return not any(isinstance(node, (dict, list)) for node in level)
+
+
+def is_request_id(value: Any) -> bool:
+    """Return whether a value may be a request's id: a string or an integer, not a boolean."""
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def find_request_id(value: Any) -> Union[str, int, None]:
+    """Return the id that an answer to this JSON value should carry, None where it has none."""
+    request_id = value.get("id") if isinstance(value, dict) else None
+    return request_id if is_request_id(request_id) else None
+
+
+def parse_message(value: Any) -> Message:
+    """Return the message in a JSON value; raises MCPError (-32600) when it is none."""
+    if not isinstance(value, dict):
+        raise MCPError(INVALID_REQUEST, "Invalid Request: a message is a JSON object, but this is "
+                       + ("a batch" if isinstance(value, list) else type(value).__name__))
+    if value.get("jsonrpc") != JSONRPC_VERSION:
+        raise MCPError(INVALID_REQUEST, 'Invalid Request: "jsonrpc" must be "2.0", but is '
+                       + shorten(value.get("jsonrpc", "missing")))
+    if "method" in value:
+        return _parse_call(value)
+    if "result" in value or "error" in value:
+        return _parse_response(value)
+    raise MCPError(INVALID_REQUEST,
+                   'Invalid Request: there is no "method", "result" or "error" in it')
+
+
+def _parse_call(value: dict) -> Message:
+    method, params = value["method"], value.get("params")
+    if not isinstance(method, str):
+        raise MCPError(INVALID_REQUEST,
+                       f'Invalid Request: "method" must be a string, but is {shorten(method)}')
+    if params is None:
+        params = {}
+    elif not isinstance(params, dict):
+        raise MCPError(INVALID_REQUEST,
+                       f'Invalid Request: "params" must be an object, but is {shorten(params)}')
+    if "id" not in value:
+        return Notification(method, params)
+    if not is_request_id(value["id"]):
+        raise MCPError(INVALID_REQUEST, 'Invalid Request: "id" must be a string or an integer, '
+                       f'but is {shorten(value["id"])}')
+    return Request(value["id"], method, params)
+
+
+def _parse_response(value: dict) -> Response:
+    request_id = value.get("id")
+    if request_id is not None and not is_request_id(request_id):
+        raise MCPError(INVALID_REQUEST,
+                       f'"id" must be a string or an integer, but is {shorten(request_id)}')
+    if "error" in value:
+        return Response(request_id, None, _parse_error(value["error"]))
+    if not isinstance(value["result"], dict):
+        raise MCPError(INVALID_REQUEST,
+                       f'"result" must be an object, but is {shorten(value["result"])}')
+    return Response(request_id, value["result"], None)
+
+
+def _parse_error(error: Any) -> MCPError:
+    """Return the error of a response; a malformed one is kept readable, not refused."""
+    if not isinstance(error, dict):
+        return MCPError(INTERNAL_ERROR, f"an error that is no object: {shorten(error)}")
+    code = error.get("code")
+    if not isinstance(code, int) or isinstance(code, bool):
+        code = INTERNAL_ERROR
+    return MCPError(code, str(error.get("message", "")), error.get("data"))
+
+
+def build_request(request_id: Union[str, int], method: str, params: Optional[dict]) -> dict:
+    """Return a request as a JSON value; no `params` member when there are none."""
+    message = {"jsonrpc": JSONRPC_VERSION, "id": request_id, "method": method}
+    if params is not None:
+        message["params"] = params
+    return message
+
+
+def build_notification(method: str, params: Optional[dict] = None) -> dict:
+    """Return a notification as a JSON value."""
+    message = {"jsonrpc": JSONRPC_VERSION, "method": method}
+    if params is not None:
+        message["params"] = params
+    return message
+
+
+def build_result(request_id: Union[str, int], result: dict) -> dict:
+    """Return a successful response as a JSON value."""
+    return {"jsonrpc": JSONRPC_VERSION, "id": request_id, "result": result}
+
+
+def build_error(request_id: Union[str, int, None], error: MCPError) -> dict:
+    """Return an error response as a JSON value; id null when the request's could not be read."""
+    return {"jsonrpc": JSONRPC_VERSION, "id": request_id, "error": error.to_wire()}
+
+
+def format_message(message: Any) -> bytes:
+    """Return a JSON value as compact ASCII bytes; raises ValueError for NaN and Infinity."""
+    return encode_json(message).encode("ascii")
+
+
+# =============================================================================================
+# 4. SERVER-SENT EVENTS
+# =============================================================================================
+# In: the bytes of an event stream, cut anywhere. Out: events. And back: an event to bytes.
+# Spec: the WHATWG HTML standard, "Interpreting an event stream". Where the bytes were cut never
+# changes the events, and cost grows with the number of bytes only.
+
+
+class SSEEvent(NamedTuple):
+    """One event: its type, its data, and the last event id in force when it was complete."""
+
+    event: str
+    data: str
+    id: str
+
+
+class SSEParser:
+    """Turn the bytes of an event stream into events, however they are cut.
+
+    `retry` is the reconnection time that the stream asked for, in milliseconds, or None;
+    `last_event_id` the newest id seen at the end of an event.
+    """
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES):
+        self.retry: Optional[int] = None
+        self.last_event_id = ""
+        self._max_event_bytes = max_event_bytes
+        self._lines: List[bytes] = []      # the complete lines of the unfinished event
+        self._size = 0                     # bytes in them
+        self._rest = bytearray()           # a line whose end has not come yet
+        self._skip_newline = False         # the last block ended in \r: a \n now belongs to it
+        self._at_start = True              # a byte order mark may still come
+
+    def feed(self, data: bytes) -> List[SSEEvent]:
+        """Return the events that these bytes complete.
+
+        Raises ProtocolError when one event grows beyond `max_event_bytes`.
+        """
+        if self._skip_newline and data[:1] == b"\n":
+            data = data[1:]
+            self._skip_newline = False
+        if not data:
+            return []
+        self._skip_newline = data.endswith(b"\r")
+        events = []
+        # bytes.splitlines knows \n, \r and \r\n only; that of str would also cut at U+2028,
+        # U+0085 and six more, which are ordinary text inside a JSON string.
+        for line in data.splitlines(keepends=True):
+            self._rest += line
+            if line.endswith((b"\n", b"\r")):
+                event = self._end_line(bytes(self._rest).rstrip(b"\r\n"))
+                self._rest.clear()
+                if event is not None:
+                    events.append(event)
+            self._check_size()
+        return events
+
+    def close(self) -> bytes:
+        """Return what the stream's end left unfinished; by the standard it is no event."""
+        unfinished = b"".join(line + b"\n" for line in self._lines) + bytes(self._rest)
+        self._lines, self._size = [], 0
+        self._rest.clear()
+        return unfinished
+
+    def _check_size(self) -> None:
+        if self._size + len(self._rest) > self._max_event_bytes:
+            raise ProtocolError(f"an event of more than {self._max_event_bytes:,} bytes "
+                                "(max_event_bytes) in the stream")
+
+    def _end_line(self, line: bytes) -> Optional[SSEEvent]:
+        if self._at_start:
+            self._at_start = False
+            if line.startswith(b"\xef\xbb\xbf"):
+                line = line[3:]
+        if not line:
+            return self._end_event()
+        if line.startswith(b":"):
+            return None
+        name, value = split_field(line)
+        if name == b"retry" and value.isdigit():
+            self.retry = int(value[:18])
+        self._lines.append(line)
+        self._size += len(line) + 1
+        return None
+
+    def _end_event(self) -> Optional[SSEEvent]:
+        lines, self._lines, self._size = self._lines, [], 0
+        event, data = "", []
+        for name, value in map(split_field, lines):
+            if name == b"data":
+                data.append(value)
+            elif name == b"event":
+                event = value.decode("utf-8", "replace")
+            elif name == b"id" and b"\0" not in value:
+                self.last_event_id = value.decode("utf-8", "replace")
+        if not data:
+            return None
+        text = b"\n".join(data).decode("utf-8", "replace")
+        return SSEEvent(event or "message", text, self.last_event_id)
+
+
+def split_field(line: bytes) -> Tuple[bytes, bytes]:
+    """Return the name and value of one line; exactly one space after the colon is dropped."""
+    name, _, value = line.partition(b":")
+    return name, value[1:] if value.startswith(b" ") else value
+
+
+def format_event(data: str, event: Optional[str] = "message", event_id: Optional[str] = None,
+                 retry: Optional[int] = None) -> bytes:
+    """Return one event as bytes; data with line ends becomes several data lines."""
+    fields = [("event", event), ("id", event_id), ("retry", retry)]
+    lines = [f"{name}: {value}\n" for name, value in fields if value is not None]
+    if "\n" in data or "\r" in data:
+        lines += [f"data: {part}\n" for part in re.split("\r\n|\r|\n", data)]
+    else:
+        lines.append(f"data: {data}\n")
+    return "".join(lines).encode("utf-8") + b"\n"
+
+
+# =============================================================================================
+# 5. HTTP HEADERS
+# =============================================================================================
+# In: header bytes and values. Out: what they mean. Shared by server, client and probe.
+# Spec: RFC 9110 and 9112 read strictly: what two readers could understand differently is refused.
+
+Headers = Dict[str, str]     # lower-case name to value; repeated ones joined by ", " (RFC 9110 5.3)
+
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+_REQUEST_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP/1\.([01])")
+
+
+class Head(NamedTuple):
+    """A request line and its headers. `target` is the path with the query as it was sent."""
+
+    method: str
+    target: str
+    is_http_1_0: bool
+    headers: Headers
+
+
+def parse_head(data: bytes, max_headers: int = Limits().max_headers) -> Head:
+    """Return the request head in bytes (without the blank line at its end).
+
+    Raises HTTPRefusal, 400 or 431. Repeated headers are joined, so that a second Host,
+    Content-Length or Mcp-Name makes a value that no check accepts.
+    """
+    first, *lines = data.decode("latin-1").split("\r\n")
+    match = _REQUEST_LINE.fullmatch(first)
+    if match is None:
+        raise _refuse_request_line(first)
+    if len(lines) > max_headers:
+        raise HTTPRefusal(431, f"{len(lines)} headers, but at most {max_headers} are read")
+    headers: Headers = {}
+    for line in lines:
+        header = _HEADER_LINE.fullmatch(line)
+        if header is None:
+            raise HTTPRefusal(400, f"a header line is malformed: {shorten(line, 80)}")
+        name, value = header.group(1).lower(), header.group(2).rstrip(" \t")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    method, target, minor = match.groups()
+    return Head(method, target, minor == "0", headers)
+
+
+def _refuse_request_line(line: str) -> HTTPRefusal:
+    if re.search(r" HTTP/[2-9]", line):
+        return HTTPRefusal(505, f"this server speaks HTTP/1.1: {shorten(line, 80)}")
+    return HTTPRefusal(400, f"the request line is malformed: {shorten(line, 80)}")
+
+
+def parse_target(target: str) -> str:
+    """Return the path of a request target, also of the absolute form that proxies send."""
+    if not target.startswith("/"):
+        _, separator, rest = target.partition("://")
+        target = "/" + rest.partition("/")[2] if separator else target
+    return target.partition("?")[0]
+
+
+def parse_content_length(headers: Headers, max_body: int) -> Optional[int]:
+    """Return the length of a request's body, None when it is chunked.
+
+    Raises HTTPRefusal for what could be read in two ways (400), nothing (411), or too much (413).
+    """
+    coding, length = headers.get("transfer-encoding"), headers.get("content-length")
+    if coding is not None:
+        if length is not None:
+            raise HTTPRefusal(400, "both Transfer-Encoding and Content-Length: send one of them")
+        if coding.lower() != "chunked":
+            raise HTTPRefusal(501, "the only Transfer-Encoding that is read is chunked, "
+                              f"but it is {shorten(coding, 80)}")
+        return None
+    if length is None:
+        raise HTTPRefusal(411, "a POST needs a Content-Length or Transfer-Encoding: chunked")
+    if not (length.isascii() and length.isdigit()):
+        raise HTTPRefusal(400, f"Content-Length must be a number, but is {shorten(length, 80)}")
+    if len(length) > 18 or int(length) > max_body:
+        raise refuse_size(max_body)
+    return int(length)
+
+
+def refuse_size(max_body: int) -> HTTPRefusal:
+    """Return the refusal of a body that is over the limit."""
+    return HTTPRefusal(413, f"the body is larger than {max_body:,} bytes")
+
+
+def is_kept_alive(head: Head) -> bool:
+    """Return whether the client wants the connection kept after this request."""
+    options = head.headers.get("connection", "").lower()
+    return "close" not in options and (not head.is_http_1_0 or "keep-alive" in options)
+
+
+@functools.lru_cache(maxsize=64)
+def format_head(status: int, reason: str, headers: tuple, date: str, origin: Optional[str],
+                close: bool) -> bytes:
+    """Return a status line and headers, without the blank line: what all answers of a second share.
+
+    `origin` is the page that may read the answer (CORS), None when no browser asks.
+    """
+    lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers),
+             f"Date: {date}"]
+    if origin is not None:
+        lines += [f"Access-Control-Allow-Origin: {origin}", "Vary: Origin",
+                  f"Access-Control-Expose-Headers: {HEADER_SESSION_ID}, WWW-Authenticate"]
+    if close:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n").encode("latin-1")
+
+
+def parse_media_type(value: Optional[str]) -> str:
+    """Return the bare media type of a Content-Type value in lower case, "" when there is none."""
+    return (value or "").partition(";")[0].strip().lower()
+
+
+@functools.lru_cache(maxsize=64)
+def is_acceptable(accept: Optional[str], media_type: str) -> bool:
+    """Return whether an Accept header admits a media type. Spec: RFC 9110, 12.5.1.
+
+    The most specific range that matches decides, and q=0 excludes; no header admits everything.
+    """
+    if accept is None:
+        return True
+    main, _, _ = media_type.partition("/")
+    ranges = (media_type, main + "/*", "*/*")
+    best, quality = len(ranges), 0.0
+    for item in split_list(accept):
+        name, *parameters = (part.strip().lower() for part in item.split(";"))
+        if name in ranges and ranges.index(name) < best:
+            best, quality = ranges.index(name), _parse_quality(parameters)
+    return quality > 0
+
+
+def _parse_quality(parameters: List[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
+
+def split_list(value: str) -> List[str]:
+    """Return the members of a comma-separated header value; commas in quotes do not separate."""
+    members = re.findall(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', value)
+    return [member.strip() for member in members if member.strip()]
+
+
+# ---- Origin and Host: who a browser says is asking, and whom it thinks it asks
+
+_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|\[::1\]|::1", re.ASCII)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name (with or without brackets) is this machine's own."""
+    return _LOOPBACK.fullmatch(host.lower()) is not None
+
+
+def split_host(value: str) -> str:
+    """Return the host of a "host[:port]" value in lower case, brackets kept; "" if malformed."""
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:/@\[\]\s,]+)(:\d{1,5})?", value, re.ASCII)
+    return match.group(1).lower() if match else ""
+
+
+@functools.lru_cache(maxsize=64)
+def is_host_allowed(host: Optional[str], allowed: frozenset, loopback: bool) -> bool:
+    """Return whether a Host header names this server.
+
+    A server bound to loopback answers only to loopback names and those in `allowed`: a page
+    whose name was re-bound to 127.0.0.1 still sends its own. Spec: streamable-http, Security.
+    """
+    if not (loopback or allowed):
+        return True
+    name = split_host(host or "")
+    return bool(name) and (is_loopback(name) and loopback or not allowed.isdisjoint(
+        {name, (host or "").lower(), "*"}))
+
+
+@functools.lru_cache(maxsize=64)
+def is_origin_allowed(origin: str, allowed: frozenset, loopback: bool) -> bool:
+    """Return whether a browser page of this origin may call.
+
+    Pages of this machine may call a server that is bound to it; any other only when listed.
+    """
+    if origin.lower() in allowed or "*" in allowed:
+        return True
+    scheme, separator, rest = origin.partition("://")
+    return (loopback and bool(separator) and scheme.lower() in ("http", "https")
+            and is_loopback(split_host(rest)))
+
+
+# ---- Values of the Mcp-* headers. Spec: streamable-http, Value Encoding.
+
+_PLAIN_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?")
+_ENCODED_VALUE = re.compile(r"=\?base64\?(.*)\?=")
+
+
+def format_header_value(value: str) -> str:
+    """Return a string as a header value: as it is, or in base64 where that would not survive."""
+    if _PLAIN_VALUE.fullmatch(value) and not _ENCODED_VALUE.fullmatch(value):
+        return value
+    # surrogatepass: JSON can hold a lone surrogate, and a header must not fail where a body works.
+    data = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
+    return f"=?base64?{data}?="
+
+
+def parse_header_value(value: str) -> Optional[str]:
+    """Return the string in a header value, None when its base64 is broken."""
+    match = _ENCODED_VALUE.fullmatch(value)
+    if match is None:
+        return value
+    try:
+        data = base64.b64decode(match.group(1), validate=True)
+        # Only the one canonical spelling: two headers that differ never mean the same name.
+        if base64.b64encode(data).decode("ascii") != match.group(1):
+            return None
+        return data.decode("utf-8", "surrogatepass")
+    except (binascii.Error, UnicodeError, ValueError):
+        return None
+
+
+# ---- WWW-Authenticate. Spec: RFC 9110, 11.6.1: a list of challenges, each with a list of its own.
+
+class Challenge(NamedTuple):
+    """One challenge: the scheme in lower case, and its parameters with lower-case names."""
+
+    scheme: str
+    params: Dict[str, str]
+
+
+_CHALLENGE_PART = re.compile(
+    r"""[\s,]*(?:
+        (?P<name>[!\#$%&'*+\-.^_`|~0-9A-Za-z]+)\s*=\s*
+            (?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]+))
+        |(?P<scheme>[!\#$%&'*+\-.^_`|~0-9A-Za-z]+)(?=[\s,]|$)
+        |(?P<token68>[A-Za-z0-9\-._~+/]+=*)(?=[\s,]|$)
+        |(?P<junk>[^,]+)
+    )""", re.VERBOSE)
+
+
+def parse_challenges(value: str) -> List[Challenge]:
+    """Return the challenges of a WWW-Authenticate value (several lines joined by commas).
+
+    Of a parameter given twice the first counts; what cannot be read is passed over.
+    """
+    challenges: List[Challenge] = []
+    for match in _CHALLENGE_PART.finditer(value.strip(" \t,")):
+        if match["scheme"]:
+            challenges.append(Challenge(match["scheme"].lower(), {}))
+        elif match["name"] and challenges:
+            text = match["bare"] if match["quoted"] is None else re.sub(
+                r"\\(.)", r"\1", match["quoted"])
+            challenges[-1].params.setdefault(match["name"].lower(), text)
+    return challenges
+
+
+def parse_percent(text: str) -> str:
+    """Return text with its %XX escapes decoded as UTF-8. Spec: RFC 3986, 2.1."""
+    data = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match.group(1), 16)]),
+                  text.encode("utf-8", "surrogatepass"))
+    return data.decode("utf-8", "replace")
+
+
+# =============================================================================================
+# 6. JSON SCHEMA
+# =============================================================================================
+# A schema enters once; then values enter and messages leave, each "place: what is wanted, but is
+# what was seen", the place a JSON pointer or "(root)". Drafts 2020-12 and 07; format and content*
+# only annotate. Nothing here does I/O: a $ref that leaves its document is an error. Schemas and
+# values may be hostile, so all that grows is bounded and nothing recurses uncounted.
+
+MAX_SUBSCHEMAS = 10_000  # in one document, counted once for each dynamic scope they are reached in
+MAX_SCHEMA_DEPTH = 240  # schemas at work inside each other; each takes up to 3 frames of Python
+MAX_SCHEMA_STEPS = 10_000_000  # for one value; about a second
+MAX_PATTERN_CHARS = 100_000  # of all patterns of one document
+MAX_SCHEMA_MESSAGES = 20
+MAX_SHOWN_CHARS = 60  # of a value quoted in a message
+MAX_POINTER_CHARS = 300
+
+DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/schema"
+DRAFT_07 = "http://json-schema.org/draft-07/schema"
+
+
+class CompiledSchema:
+    """A schema ready for use, by any number of threads at once."""
+
+    __slots__ = ("_test",)
+
+    def __init__(self, test: Callable) -> None:
+        self._test = test
+
+    def errors(self, value: Any) -> List[str]:
+        """Return a message for each way in which value fails the schema, none if it is valid."""
+        run = _Run()
+        faults = run.faults
+        try:
+            self._test(value, run)
+        except _Exhausted:
+            bounds = f"{MAX_SCHEMA_STEPS} steps and {MAX_SCHEMA_DEPTH} levels of schemas"
+            faults[MAX_SCHEMA_MESSAGES - 1 :] = [((), f"must be checkable in {bounds}", value)]
+        return [
+            f"{_format_pointer(path) or '(root)'}: {wanted}, but is {_format_seen(seen)}"
+            for path, wanted, seen in faults
+        ]
+
+
+def compile_schema(schema: Any) -> CompiledSchema:
+    """Return schema made ready for use; SchemaError if it is broken or leaves its document."""
+    check_schema(schema)
+    return CompiledSchema(_Document(schema, _find_draft(schema)).compile_root())
+
+
+def check_schema(schema: Any) -> None:
+    """Raise SchemaError unless schema has the form that its meta-schema asks for.
+
+    Where references lead and whether patterns compile is found out by compile_schema.
+    """
+    _check_form(schema, _find_draft(schema))
+
+
+def schema_errors(value: Any, schema: Any) -> List[str]:
+    """Return a message for each way in which value fails schema, none if it is valid.
+
+    Both are as json.loads gives them. For more than one value, call compile_schema once.
+    """
+    return compile_schema(schema).errors(value)
+
+
+# ---- a run: one value being tested ----
+
+
+class _Exhausted(Exception):
+    """The run met a bound before it had its answer."""
+
+
+class _Run:
+    """The place reached in a value, what was found wrong with it, and what has been spent."""
+
+    __slots__ = ("path", "faults", "seen", "depth", "steps")
+
+    def __init__(self) -> None:
+        self.path: list = []
+        self.faults: list = []  # (path, what is wanted, value); most are never put into words
+        self.seen: Optional[set] = None  # names or indexes evaluated so far, if a keyword will ask
+        self.depth = self.steps = 0
+
+    def spend(self, steps: int) -> None:
+        """Count steps; whoever loops over a value announces its length here."""
+        self.steps += steps
+        if self.steps > MAX_SCHEMA_STEPS or self.depth > MAX_SCHEMA_DEPTH:
+            raise _Exhausted
+
+    def report(self, wanted: str, value: Any) -> None:
+        if len(self.faults) < MAX_SCHEMA_MESSAGES:
+            self.faults.append((tuple(self.path), wanted, value))
+
+    def inside(self, key: Any, test: Callable, member: Any) -> None:
+        """Put test to the member under key, which is thereby evaluated."""
+        seen, self.seen = self.seen, None
+        if seen is not None:
+            seen.add(key)
+        self.path.append(key)
+        test(member, self)
+        self.path.pop()
+        self.seen = seen
+
+    def attempt(self, test: Callable, value: Any) -> list:
+        """Return the faults test finds, unreported; if it finds any, what it saw does not count."""
+        faults, seen = self.faults, self.seen
+        self.faults, self.seen = [], None if seen is None else set()
+        test(value, self)
+        if self.seen and not self.faults:
+            seen.update(self.seen)
+        found, self.faults, self.seen = self.faults, faults, seen
+        return found
+
+
+def _format_pointer(path: tuple) -> str:
+    tokens = (str(key).replace("~", "~0").replace("/", "~1") for key in path)
+    return _format_short("".join("/" + token for token in tokens), MAX_POINTER_CHARS)
+
+
+def _format_seen(value: Any) -> str:
+    """Return value as JSON, cut short; a large or deep one is never written out in full."""
+    encoder = json.JSONEncoder(ensure_ascii=False, default=lambda other: type(other).__name__)
+    try:
+        return _format_short("".join(islice(encoder.iterencode(value), MAX_SHOWN_CHARS)))
+    except (TypeError, ValueError):  # keys that are no JSON; integers too long for str()
+        return f"a certain {type(value).__name__}"
+
+
+def _format_short(text: str, limit: int = MAX_SHOWN_CHARS) -> str:
+    """Return text cut to limit; where it holds what a terminal might obey, it is escaped."""
+    short = text if len(text) <= limit else text[: limit - 3] + "..."
+    return short if short.isprintable() else short.encode("unicode_escape").decode()
+
+
+def _build_key(value: Any, run: _Run) -> Any:
+    """Return a hashable stand-in for value: equal keys mean equal JSON.
+
+    Numbers become text: that keeps 1 from True, joins it with 1.0, and gives nobody a way to send
+    numbers that all hash alike.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        is_whole = isinstance(value, int) or value.is_integer()
+        return (float, hex(int(value)) if is_whole else repr(value))
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    run.depth += 1
+    run.spend(len(value))
+    if isinstance(value, dict):
+        key = frozenset([(name, _build_key(member, run)) for name, member in value.items()])
+    else:
+        key = (list, *[_build_key(item, run) for item in value])
+    run.depth -= 1
+    return key
+
+
+# ---- keywords: each test takes the value, the keyword's argument as prepared (its subschemas
+# compiled), the run it reports to, and the schema around it ----
+
+
+def _test_assertion(value, prepared, run, here):
+    holds, wanted = prepared
+    if not holds(value, run):
+        run.report(wanted, value)
+
+
+_TYPES = {
+    "null": ("null", (type(None),)),
+    "boolean": ("a boolean", (bool,)),
+    "integer": ("an integer", (int,)),
+    "number": ("a number", (int, float)),
+    "string": ("a string", (str,)),
+    "array": ("an array", (list, tuple)),
+    "object": ("an object", (dict,)),
+}
+
+
+def _prepare_type(names, here):
+    rows = [_TYPES[name] for name in ([names] if isinstance(names, str) else names)]
+    classes = tuple(cls for _, classes in rows for cls in classes)
+
+    def holds(value, run):
+        if isinstance(value, bool):
+            return bool in classes  # to Python it is an integer as well
+        is_whole = isinstance(value, float) and value.is_integer()
+        return isinstance(value, classes) or (is_whole and int in classes)
+
+    return holds, "must be " + " or ".join(words for words, _ in rows)
+
+
+def _prepare_enum(choices, here):
+    keys = {_build_key(choice, _Run()) for choice in choices}
+    shown = ", ".join(map(_format_seen, choices[:10])) + ", ..." * (len(choices) > 10)
+    wanted = f"must be one of {shown}" if len(choices) > 1 else f"must be {shown}"
+    return lambda value, run: _build_key(value, run) in keys, wanted
+
+
+def _prepare_multiple_of(divisor, here):
+    from fractions import Fraction  # slow to import, and rarely wanted
+
+    def parse(number):  # as it was written: the decimal 0.1, not the binary fraction next to it
+        return Fraction(number if isinstance(number, int) else repr(number))
+
+    def holds(value, run):
+        return value - value == 0 and parse(value) % step == 0  # infinity has no multiples
+
+    step = parse(divisor)
+    return holds, f"must be a multiple of {_format_seen(divisor)}"
+
+
+def _prepare_pattern(pattern, here):
+    search = here.document.compile_pattern(pattern)
+    return lambda value, run: search(value), f"must match the pattern {_format_seen(pattern)}"
+
+
+def _prepare_unique_items(is_wanted, here):
+    def holds(value, run):
+        run.spend(len(value))
+        return not is_wanted or len({_build_key(item, run) for item in value}) == len(value)
+
+    return holds, "must not hold the same item twice"
+
+
+def _test_prefix_items(value, tests, run, here):
+    for index, (item, test) in enumerate(zip(value, tests)):
+        run.inside(index, test, item)
+
+
+def _test_items(value, test, run, here):
+    if isinstance(test, list):  # as draft-07 has it
+        return _test_prefix_items(value, test, run, here)
+    return _test_rest(value, test, run, here.prepared.get("prefixItems", ()))
+
+
+def _test_additional_items(value, test, run, here):
+    items = here.prepared.get("items")
+    if isinstance(items, list):
+        _test_rest(value, test, run, items)
+
+
+def _test_rest(value, test, run, prefix):
+    run.spend(len(value))
+    for index in range(len(prefix), len(value)):
+        run.inside(index, test, value[index])
+
+
+def _test_contains(value, test, run, here):
+    run.spend(len(value))
+    seen, run.seen = run.seen, None  # what is seen in an item is not seen in the array
+    found = [index for index, item in enumerate(value) if not run.attempt(test, item)]
+    run.seen = seen
+    if seen is not None:
+        seen.update(found)
+    least, most = here.prepared.get("minContains", 1), here.prepared.get("maxContains", len(value))
+    if not least <= len(found) <= most:
+        bounds = f"at least {least}" if len(found) < least else f"at most {most}"
+        run.report(f"must hold {bounds} items that match its contains, not {len(found)}", value)
+
+
+def _test_required(value, names, run, here):
+    for name in names:
+        if name not in value:
+            run.report(f'must have the property "{_format_short(name)}"', value)
+
+
+def _test_properties(value, tests, run, here):
+    for name, test in tests.items():
+        if name in value:
+            run.inside(name, test, value[name])
+
+
+def _prepare_pattern_properties(schemas, here):
+    return [(here.document.compile_pattern(p), here.compile(schema)) for p, schema in schemas.items()]
+
+
+def _test_pattern_properties(value, tests, run, here):
+    run.spend(len(value) * len(tests))
+    for name, member in value.items():
+        for search, test in tests:
+            if search(name):
+                run.inside(name, test, member)
+
+
+def _test_additional_properties(value, test, run, here):
+    known, patterns = (here.prepared.get(word, ()) for word in ("properties", "patternProperties"))
+    run.spend(len(value) * (1 + len(patterns)))
+    for name, member in value.items():
+        if name not in known and not any(search(name) for search, _ in patterns):
+            run.inside(name, test, member)
+
+
+def _test_property_names(value, test, run, here):
+    run.spend(len(value))
+    for name in value:
+        for _, wanted, _ in run.attempt(test, name):
+            run.report(f"the name of each property {wanted}", name)
+
+
+def _test_dependencies(value, dependencies, run, here):
+    for name, dependency in dependencies.items():
+        if name in value and isinstance(dependency, list):
+            _test_required(value, dependency, run, here)
+        elif name in value:
+            dependency(value, run)
+
+
+def _test_all_of(value, tests, run, here):
+    for test in tests:
+        test(value, run)
+
+
+def _test_any_of(value, tests, run, here):
+    failures = []
+    for test in tests:
+        failures.append(run.attempt(test, value))
+        if not failures[-1] and run.seen is None:
+            return
+    if all(failures):
+        run.report(_format_alternatives(failures, run), value)
+
+
+def _test_one_of(value, tests, run, here):
+    failures = [run.attempt(test, value) for test in tests]
+    matches = failures.count([])
+    if matches == 0:
+        run.report(_format_alternatives(failures, run), value)
+    elif matches > 1:
+        run.report(f"must match one schema of its oneOf, not {matches}", value)
+
+
+def _format_alternatives(failures: list, run: _Run) -> str:
+    """Return what the first fault of each branch wants, joined with "or"."""
+    start, firsts = len(run.path), [faults[0] for faults in failures[:5]]
+    wishes = [f"{_format_pointer(path[start:])} {wanted}".strip() for path, wanted, _ in firsts]
+    return _format_short(", or ".join(dict.fromkeys(wishes)), MAX_POINTER_CHARS)
+
+
+def _test_not(value, test, run, here):
+    if not run.attempt(test, value):
+        run.report("must not match the schema in its not", value)
+
+
+def _test_if(value, test, run, here):
+    branch = here.prepared.get("else" if run.attempt(test, value) else "then")
+    if branch:
+        branch(value, run)
+
+
+def _test_unevaluated(value, test, run, here):
+    run.spend(len(value))
+    for key in value if isinstance(value, dict) else range(len(value)):
+        if key not in run.seen:
+            run.inside(key, test, value[key])
+
+
+# ---- the table of keywords; the meta-schemas and the places of subschemas are read off it too ----
+
+
+class _Keyword(NamedTuple):
+    form: dict  # a schema for the argument
+    classes: tuple = ()  # of the values to test; others pass
+    test: Optional[Callable] = None  # without one, it annotates or serves the keyword beside it
+    prepare: Optional[Callable] = None  # of the argument for the test; else its schemas are compiled
+
+
+def _bound(form: dict, classes: tuple, wanted: str, holds: Callable) -> _Keyword:
+    """Return the row of a keyword that asks no more than holds(value, argument)."""
+
+    def prepare(argument, here):
+        return lambda value, run: holds(value, argument), wanted.format(_format_seen(argument))
+
+    return _Keyword(form, classes, _test_assertion, prepare)
+
+
+def _has_at_least(value, size):
+    return len(value) >= size
+
+
+def _has_at_most(value, size):
+    return len(value) <= size
+
+
+_ANY = (bool, int, float, str, list, tuple, dict, type(None))  # bool before int, its base
+_NUMBER, _STRING, _ARRAY, _OBJECT = (int, float), (str,), (list, tuple), (dict,)
+
+_A_SCHEMA = {"$ref": "#"}
+_SCHEMAS = {"type": "array", "items": _A_SCHEMA, "minItems": 1}
+_SCHEMA_OR_SCHEMAS = {"anyOf": [_A_SCHEMA, _SCHEMAS]}
+_SCHEMA_BY_NAME = {"type": "object", "additionalProperties": _A_SCHEMA}
+_A_BOOLEAN, _A_NUMBER, _A_STRING = {"type": "boolean"}, {"type": "number"}, {"type": "string"}
+_A_SIZE = {"type": "integer", "minimum": 0}
+_AN_ANCHOR = {"type": "string", "pattern": "^[A-Za-z_][-A-Za-z0-9._]*$"}
+_NAMES = {"type": "array", "items": _A_STRING, "uniqueItems": True}
+_NAMES_BY_NAME = {"type": "object", "additionalProperties": _NAMES}
+_DEPENDENCIES = {"type": "object", "additionalProperties": {"anyOf": [_NAMES, _A_SCHEMA]}}
+_A_TYPE = {"enum": list(_TYPES)}
+_TYPE_OR_TYPES = {"anyOf": [_A_TYPE, {**_NAMES, "items": _A_TYPE, "minItems": 1}]}
+_A_DIVISOR = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": float("inf")}
+
+_TEXTS = "$schema $comment title description format contentEncoding contentMediaType".split()
+_COMMON_KEYWORDS = {
+    **dict.fromkeys(_TEXTS, _Keyword(_A_STRING)),
+    **dict.fromkeys(["readOnly", "writeOnly"], _Keyword(_A_BOOLEAN)),
+    "default": _Keyword({}),
+    "examples": _Keyword({"type": "array"}),
+    "definitions": _Keyword(_SCHEMA_BY_NAME),
+    "$ref": _Keyword(_A_STRING, _ANY, _test_all_of, lambda ref, here: [here.refer(ref)]),
+    "type": _Keyword(_TYPE_OR_TYPES, _ANY, _test_assertion, _prepare_type),
+    "enum": _Keyword({"type": "array"}, _ANY, _test_assertion, _prepare_enum),
+    "const": _Keyword({}, _ANY, _test_assertion, lambda value, here: _prepare_enum([value], here)),
+    "multipleOf": _Keyword(_A_DIVISOR, _NUMBER, _test_assertion, _prepare_multiple_of),
+    "pattern": _Keyword(_A_STRING, _STRING, _test_assertion, _prepare_pattern),
+    "uniqueItems": _Keyword(_A_BOOLEAN, _ARRAY, _test_assertion, _prepare_unique_items),
+    "minimum": _bound(_A_NUMBER, _NUMBER, "must be at least {}", operator.ge),
+    "maximum": _bound(_A_NUMBER, _NUMBER, "must be at most {}", operator.le),
+    "exclusiveMinimum": _bound(_A_NUMBER, _NUMBER, "must be more than {}", operator.gt),
+    "exclusiveMaximum": _bound(_A_NUMBER, _NUMBER, "must be less than {}", operator.lt),
+    "minLength": _bound(_A_SIZE, _STRING, "must have at least {} characters", _has_at_least),
+    "maxLength": _bound(_A_SIZE, _STRING, "must have at most {} characters", _has_at_most),
+    "minItems": _bound(_A_SIZE, _ARRAY, "must have at least {} items", _has_at_least),
+    "maxItems": _bound(_A_SIZE, _ARRAY, "must have at most {} items", _has_at_most),
+    "minProperties": _bound(_A_SIZE, _OBJECT, "must have at least {} properties", _has_at_least),
+    "maxProperties": _bound(_A_SIZE, _OBJECT, "must have at most {} properties", _has_at_most),
+    "contains": _Keyword(_A_SCHEMA, _ARRAY, _test_contains),
+    "required": _Keyword(_NAMES, _OBJECT, _test_required),
+    "properties": _Keyword(_SCHEMA_BY_NAME, _OBJECT, _test_properties),
+    "patternProperties": _Keyword(
+        _SCHEMA_BY_NAME, _OBJECT, _test_pattern_properties, _prepare_pattern_properties
+    ),
+    "additionalProperties": _Keyword(_A_SCHEMA, _OBJECT, _test_additional_properties),
+    "propertyNames": _Keyword(_A_SCHEMA, _OBJECT, _test_property_names),
+    "allOf": _Keyword(_SCHEMAS, _ANY, _test_all_of),
+    "anyOf": _Keyword(_SCHEMAS, _ANY, _test_any_of),
+    "oneOf": _Keyword(_SCHEMAS, _ANY, _test_one_of),
+    "not": _Keyword(_A_SCHEMA, _ANY, _test_not),
+    "if": _Keyword(_A_SCHEMA, _ANY, _test_if),
+    "then": _Keyword(_A_SCHEMA),
+    "else": _Keyword(_A_SCHEMA),
+}
+_KEYWORDS = {
+    DRAFT_2020_12: {
+        **_COMMON_KEYWORDS,
+        "$id": _Keyword({"type": "string", "pattern": "^[^#]*#?$"}),
+        "$anchor": _Keyword(_AN_ANCHOR),
+        "$dynamicAnchor": _Keyword(_AN_ANCHOR),
+        "$vocabulary": _Keyword({"type": "object", "additionalProperties": _A_BOOLEAN}),
+        "$defs": _Keyword(_SCHEMA_BY_NAME),
+        "deprecated": _Keyword(_A_BOOLEAN),
+        "contentSchema": _Keyword(_A_SCHEMA),
+        "$dynamicRef": _Keyword(
+            _A_STRING, _ANY, _test_all_of, lambda ref, here: [here.refer(ref, here.scope)]
+        ),
+        "minContains": _Keyword(_A_SIZE),
+        "maxContains": _Keyword(_A_SIZE),
+        "prefixItems": _Keyword(_SCHEMAS, _ARRAY, _test_prefix_items),
+        "items": _Keyword(_A_SCHEMA, _ARRAY, _test_items),
+        "dependentRequired": _Keyword(_NAMES_BY_NAME, _OBJECT, _test_dependencies),
+        "dependentSchemas": _Keyword(_SCHEMA_BY_NAME, _OBJECT, _test_dependencies),
+        # Last, as they ask what all others have seen.
+        "unevaluatedItems": _Keyword(_A_SCHEMA, _ARRAY, _test_unevaluated),
+        "unevaluatedProperties": _Keyword(_A_SCHEMA, _OBJECT, _test_unevaluated),
+    },
+    DRAFT_07: {
+        **_COMMON_KEYWORDS,
+        "$id": _Keyword(_A_STRING),
+        "items": _Keyword(_SCHEMA_OR_SCHEMAS, _ARRAY, _test_items),
+        "additionalItems": _Keyword(_A_SCHEMA, _ARRAY, _test_additional_items),
+        "dependencies": _Keyword(_DEPENDENCIES, _OBJECT, _test_dependencies),
+    },
+}
+
+
+def _map_schemas(form: dict, argument: Any, function: Callable) -> Any:
+    """Return the argument of a keyword of that form, function applied to each schema in it."""
+    if form in (_SCHEMA_BY_NAME, _DEPENDENCIES):
+        items = argument.items()
+        return {name: x if isinstance(x, list) else function(x) for name, x in items}
+    if form in (_A_SCHEMA, _SCHEMAS, _SCHEMA_OR_SCHEMAS):
+        return list(map(function, argument)) if isinstance(argument, list) else function(argument)
+    return argument
+
+
+@functools.lru_cache(maxsize=None)
+def _build_meta_schema(draft: str) -> dict:
+    """Return the schema of the schemas of draft, in one piece and without annotations."""
+    forms = {word: keyword.form for word, keyword in _KEYWORDS[draft].items()}
+    return {"$schema": draft, "$id": draft, "type": ["object", "boolean"], "properties": forms}
+
+
+@functools.lru_cache(maxsize=None)
+def _compile_meta_schema(draft: str) -> CompiledSchema:
+    return CompiledSchema(_Document(_build_meta_schema(draft), draft).compile_root())
+
+
+def _check_form(schema: Any, draft: str) -> None:
+    faults = _compile_meta_schema(draft).errors(schema)
+    if faults:
+        raise SchemaError("the schema is broken: " + "; ".join(faults))
+
+
+def _find_draft(schema: Any) -> str:
+    """Return the draft that $schema names, or the default; http, https and a "#" are all one."""
+    named = schema.get("$schema", DRAFT_2020_12) if isinstance(schema, dict) else DRAFT_2020_12
+    for draft in _KEYWORDS:
+        if isinstance(named, str) and re.fullmatch(f"https?:{draft.partition(':')[2]}#?", named):
+            return draft
+    supported = " and ".join(_KEYWORDS)
+    raise SchemaError(f"the dialect {_format_seen(named)} is not supported; {supported} are")
+
+
+# ---- documents: which schema a reference means, and the tests of each schema ----
+
+
+class _Document:
+    """A schema with all inside it: what they are called, and the tests made of them so far."""
+
+    def __init__(self, root: Any, draft: str) -> None:
+        self.root, self.draft, self.keywords = root, draft, _KEYWORDS[draft]
+        self.resources = {"": root}  # URI: schema
+        self.anchors: dict = {}  # (URI, name): schema
+        self.dynamic_anchors: dict = {}  # URI: {name: schema}
+        self.bases: dict = {}  # id of a schema: URI of the resource it lies in
+        self.subschemas: dict = {}  # (id of a schema, scope): _Subschema
+        self.pending: list = []  # those of them whose tests are not built yet
+        self.searches: dict = {}  # pattern: what searches for it
+        self.pattern_chars = 0
+        self.add(root, "")
+
+    def add(self, schema: Any, base: str) -> None:
+        """Take note of schema, which lies under base, and of all inside it."""
+        pending = [(schema, base)]
+        while pending:  # instead of recursion, which a deep schema would exhaust
+            schema, base = pending.pop()
+            if not isinstance(schema, dict) or id(schema) in self.bases:
+                continue
+            if len(self.bases) >= MAX_SUBSCHEMAS:
+                raise SchemaError(f"the schema holds more than {MAX_SUBSCHEMAS} schemas")
+            base = self.bases[id(schema)] = self.add_names(schema, base)
+            inner: list = []
+            for word in [word for word in schema if word in self.keywords]:
+                _map_schemas(self.keywords[word].form, schema[word], inner.append)
+            pending += [(each, base) for each in inner]
+
+    def add_names(self, schema: dict, base: str) -> str:
+        """Take note of the names schema gives itself; return the URI of the resource it lies in."""
+        if "$schema" in schema and _find_draft(schema) != self.draft:
+            raise SchemaError("the schema mixes drafts")
+        is_hidden = self.draft == DRAFT_07 and "$ref" in schema
+        uri, _, name = _resolve(base, "" if is_hidden else schema.get("$id", "")).partition("#")
+        if uri != base:
+            self.resources[uri] = schema
+        names = [name, schema.get("$anchor"), schema.get("$dynamicAnchor")]
+        for name in names[:1] if self.draft == DRAFT_07 else names[1:]:
+            if name:
+                self.anchors[uri, name] = schema
+        if "$dynamicAnchor" in schema and self.draft == DRAFT_2020_12:
+            self.dynamic_anchors.setdefault(uri, {})[schema["$dynamicAnchor"]] = schema
+        return uri
+
+    def find(self, reference: str, base: str, scope: tuple = ()) -> Any:
+        """Return the schema that reference means under base; it lies in this document.
+
+        If it has a dynamic anchor of that name, the outermost namesake in scope is meant.
+        """
+        uri, _, fragment = _resolve(base, reference).partition("#")
+        if uri == self.draft and uri not in self.resources:
+            self.resources[uri] = _build_meta_schema(uri)  # the one other document always at hand
+            self.add(self.resources[uri], uri)
+        name = _unquote(fragment)
+        try:
+            if name[:1] in ("", "/"):
+                return self.find_at(uri, name.split("/")[1:])
+            schema = self.anchors[uri, name]
+        except (LookupError, TypeError):
+            wrong = _format_seen(reference)
+            raise SchemaError(f"the reference {wrong} leads nowhere in the schema") from None
+        if self.dynamic_anchors.get(uri, {}).get(name) is not schema:
+            return schema
+        namesakes = (self.dynamic_anchors[outer].get(name) for outer in scope)
+        return next(filter(None, namesakes), schema)
+
+    def find_at(self, uri: str, tokens: List[str]) -> Any:
+        """Return the schema to which the tokens of a JSON pointer lead from the resource at uri."""
+        schema, base = self.resources[uri], uri
+        for token in tokens:
+            base = self.bases.get(id(schema), base)
+            is_index = isinstance(schema, list) and re.fullmatch("0|[1-9][0-9]{0,8}", token)
+            schema = schema[int(token) if is_index else token.replace("~1", "/").replace("~0", "~")]
+        if not isinstance(schema, bool) and id(schema) not in self.bases:
+            _check_form(schema, self.draft)  # no keyword led here, so nobody has looked yet
+            self.add(schema, base)
+        return schema
+
+    def compile_root(self) -> Callable:
+        """Return the test of the whole document."""
+        try:
+            test = self.compile(self.root, ())
+            while self.pending:
+                self.pending.pop().build_tests()
+        except _Exhausted:
+            raise SchemaError("the schema holds a constant too large to compare with") from None
+        return test
+
+    def compile(self, schema: Any, scope: tuple) -> Callable:
+        """Return the test of schema, which does its work only once it is no longer pending.
+
+        scope holds the resources with dynamic anchors that were entered on the way, outermost first.
+        A schema is built once for each scope, so what $dynamicRef means is settled before any run.
+        """
+        if isinstance(schema, bool):
+            return _accept if schema else _refuse
+        base = self.bases[id(schema)]
+        if base in self.dynamic_anchors and base not in scope:
+            scope += (base,)
+        key = (id(schema), scope)
+        if key not in self.subschemas:
+            if len(self.subschemas) >= MAX_SUBSCHEMAS:
+                raise SchemaError(f"the schema takes more than {MAX_SUBSCHEMAS} schemas to compile")
+            self.subschemas[key] = _Subschema(self, schema, scope)
+            self.pending.append(self.subschemas[key])
+        return self.subschemas[key].test
+
+    def compile_pattern(self, pattern: str) -> Callable:
+        """Return what searches a string for the regular expression pattern."""
+        if pattern not in self.searches:
+            try:
+                if len(pattern) > MAX_PATTERN_CHARS:
+                    raise ValueError("it is too long")
+                spelled = _spell_pattern(pattern)
+                self.pattern_chars += len(spelled)
+                if self.pattern_chars > MAX_PATTERN_CHARS:  # a single \p{L} stands for 600 ranges
+                    raise ValueError("with the others of its schema, it is too long")
+                self.searches[pattern] = re.compile(spelled, re.ASCII).search
+            except (re.error, ValueError, OverflowError, RecursionError) as error:
+                wrong = f"the pattern {_format_seen(pattern)} cannot be used: {error}"
+                raise SchemaError(wrong) from None
+        return self.searches[pattern]
+
+
+def _accept(value: Any, run: _Run) -> None:
+    """Find no fault: the schema true."""
+
+
+def _refuse(value: Any, run: _Run) -> None:
+    run.report("must be absent", value)
+
+
+class _Subschema:
+    """One schema as it is reached in one dynamic scope: its keywords prepared, its tests sorted."""
+
+    __slots__ = ("document", "schema", "base", "scope", "prepared", "tests", "cost", "is_asking")
+
+    def __init__(self, document: _Document, schema: dict, scope: tuple) -> None:
+        self.document, self.schema, self.scope = document, schema, scope
+        self.base = document.bases[id(schema)]
+        self.prepared: dict = {}  # keyword: its argument, as its test takes it
+        self.tests: dict = {cls: [] for cls in _ANY}  # class of a value: [(test, its argument)]
+        self.tests[object] = [(_test_assertion, (lambda value, run: False, "must be a JSON value"))]
+        self.cost = 1
+        self.is_asking = False  # whether it has a keyword that asks what was seen
+
+    def build_tests(self) -> None:
+        is_alone = self.document.draft == DRAFT_07 and "$ref" in self.schema  # hides its neighbours
+        for word, keyword in self.document.keywords.items():
+            if word not in self.schema or (is_alone and word != "$ref"):
+                continue
+            argument = self.schema[word]
+            if keyword.prepare:
+                prepared = keyword.prepare(argument, self)
+            else:
+                prepared = _map_schemas(keyword.form, argument, self.compile)
+            self.prepared[word] = prepared
+            self.cost += len(argument) if isinstance(argument, (dict, list)) else 1
+            self.is_asking = self.is_asking or keyword.test is _test_unevaluated
+            for cls in keyword.classes:
+                self.tests[cls].append((keyword.test, prepared))
+
+    def compile(self, schema: Any) -> Callable:
+        return self.document.compile(schema, self.scope)
+
+    def refer(self, reference: str, scope: tuple = ()) -> Callable:
+        return self.compile(self.document.find(reference, self.base, scope))
+
+    def test(self, value: Any, run: _Run) -> None:
+        """Report to run each fault of value."""
+        run.depth += 1
+        run.steps += self.cost
+        if run.steps > MAX_SCHEMA_STEPS or run.depth > MAX_SCHEMA_DEPTH:
+            raise _Exhausted
+        tests = self.tests.get(value.__class__)
+        if tests is None:
+            tests = self.tests[next(c for c in (*_ANY, object) if isinstance(value, c))]
+        seen = run.seen
+        if self.is_asking:
+            run.seen = set()
+        for test, argument in tests:
+            test(value, argument, run, self)
+        if self.is_asking and seen is not None:
+            seen.update(run.seen)
+        run.seen = seen
+        run.depth -= 1
+
+
+_ROOT_AND_PATH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:)?(//[^/?#]*)?([^?#]*)")
+
+
+def _resolve(base: str, reference: str) -> str:
+    """Return reference made absolute against base, which has no fragment (RFC 3986, 5.2)."""
+    scheme, authority, path = _ROOT_AND_PATH.match(base).groups("")
+    if reference[:1] in ("", "#"):
+        return base + reference
+    if reference[:1] == "?":
+        return scheme + authority + path + reference
+    if reference[:2] == "//":
+        return scheme + reference
+    if _ROOT_AND_PATH.match(reference)[1]:
+        return reference
+    if reference[:1] != "/":
+        reference = (path[: path.rfind("/") + 1] or "/" * bool(authority)) + reference
+    path = re.match("[^?#]*", reference)[0]
+    segments: List[str] = []
+    for segment in path.split("/"):
+        if segment == ".." and len(segments) > 1:
+            segments.pop()
+        elif segment not in (".", ".."):
+            segments.append(segment)
+    return scheme + authority + "/".join(segments) + reference[len(path) :]
+
+
+def _unquote(text: str) -> str:
+    """Return text with its percent-encoding undone."""
+    coded = text.encode("utf-8", "surrogatepass")
+    plain = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), coded)
+    return plain.decode("utf-8", "replace")
+
+
+# ---- patterns: JSON Schema has the regular expressions of ECMA-262, which Python spells otherwise ----
+
+_SETS = r"\\[dDwWsS]|\\[pP]\{[^}\\]+\}"
+_ESCAPES = (
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # one character, two surrogates
+    r"|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]+\}|\\x[0-9a-fA-F]{2}|\\c[A-Za-z]|\\k<[^>\\]+>|\\."
+)
+_PATTERN_TOKEN = re.compile(
+    rf"{_SETS}|{_ESCAPES}"
+    r"|\[(?:[^\\\]]|\\.)*\]?|[$.]|\(\?<(?![=!])"
+    r"|\(\?(?![:=!<])|\{,|(?:[*+?]|\{\d+(?:,\d*)?\})\+",  # to Python alone these mean something
+    re.DOTALL,
+)
+_MEMBER_TOKEN = re.compile(rf"(?:{_SETS})-?|{_ESCAPES}|^-|--|[\[&|~]", re.DOTALL)
+_SPELLINGS = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "(?<": "(?P<"}
+_SPACES = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+_OTHERS = (
+    r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e"
+    r"\u2060-\u2fff\u3001-\ufefe\uff00-\U0010ffff"
+)
+# Long names of the commonest general categories; of short ones, all are known.
+_CATEGORIES = {"Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Mark": "M"}
+_CATEGORIES.update({"Number": "N", "Decimal_Number": "Nd", "Punctuation": "P", "Symbol": "S"})
+
+
+def _spell_pattern(pattern: str) -> str:
+    """Return pattern as Python's re spells it under re.ASCII; ValueError if it has no words for it."""
+    return _PATTERN_TOKEN.sub(lambda match: _spell_token(match[0]), pattern)
+
+
+def _spell_token(token: str) -> str:
+    if token[0] == "\\":
+        return _spell_escape(token)
+    if token[0] == "[":
+        return _spell_class(token)
+    if token not in _SPELLINGS:
+        raise ValueError(f"ECMA-262 has no {token}")
+    return _SPELLINGS[token]
+
+
+def _spell_class(token: str) -> str:
+    opening = "[^" if token.startswith("[^") else "["
+    if not token.endswith("]"):
+        raise ValueError("a [ is not closed")
+    members = token[len(opening) : -1]
+    if not members:  # Python would take the ] for one
+        return "(?!)" if opening == "[" else r"[\x00-\U0010ffff]"
+    return opening + _MEMBER_TOKEN.sub(lambda match: _spell_member(match[0]), members) + "]"
+
+
+def _spell_member(token: str) -> str:
+    if token[0] != "\\":  # Python warns that it may come to mean an operation on sets
+        return token[:-1] + "\\" + token[-1]
+    if token[-1] == "-" and len(token) > 2:  # after a whole set it cannot begin a range
+        return _spell_escape(token[:-1], is_member=True) + r"\-"
+    return _spell_escape(token, is_member=True)
+
+
+def _spell_escape(token: str, is_member: bool = False) -> str:
+    kind, is_long = token[1], len(token) > 2
+    if kind in "sS" or (kind in "pP" and is_long):
+        members = {"s": _SPACES, "S": _OTHERS}.get(kind) or _spell_property(token)
+        return members if is_member else f"[{members}]"
+    if kind in "ux" and is_long:
+        is_pair = "\\" in token[2:]
+        code_point = json.loads(f'"{token}"') if is_pair else chr(int(token[2:].strip("{}"), 16))
+        return re.escape(code_point)
+    if kind == "c" and is_long:
+        return re.escape(chr(ord(token[2]) % 32))
+    if kind == "k" and is_long:
+        return f"(?P={token[3:-1]})"
+    if kind.isascii() and kind.isalpha() and kind not in "dDwWbBtnvfr":
+        raise ValueError(f"ECMA-262 has no {token}")
+    return r"\x00" if kind == "0" else token
+
+
+@functools.lru_cache(maxsize=100)
+def _spell_property(token: str) -> str:
+    r"""Return the members of a class that stand for \p{...} or \P{...}, a general category."""
+    name = re.sub("^(gc|General_Category)=", "", token[3:-1])
+    code = _CATEGORIES.get(name, name)
+    runs = _find_category_runs()
+    if not any(category.startswith(code) for category, _, _ in runs):
+        raise ValueError(f"the property {name} is not known")
+    ranges = []
+    for is_inside, group in groupby(runs, lambda run: run[0].startswith(code)):
+        if is_inside is (token[1] == "p"):
+            members = list(group)
+            ranges.append(f"{re.escape(chr(members[0][1]))}-{re.escape(chr(members[-1][2]))}")
+    return "".join(ranges)
+
+
+@functools.lru_cache(maxsize=None)
+def _find_category_runs() -> list:
+    """Return (category, first, last) for each run of code points alike; it takes 0.1 s, once."""
+    from unicodedata import category
+
+    runs, first = [], 0
+    for name, group in groupby(map(category, map(chr, range(0x110000)))):
+        last = first + len(list(group)) - 1
+        runs.append((name, first, last))
+        first = last + 1
+    return runs
+
+
+# ==== A function to its Signature ====
+
+
+class Signature(NamedTuple):
+    """What a function takes and returns, in the words of JSON."""
+
+    input_schema: dict
+    output_schema: Optional[dict]  # None where the return annotation promises no data
+    description: str  # the docstring without its sections on parameters and results
+    context_parameter: Optional[str]  # the parameter that wants the Context
+    bind: Callable[[dict], dict]  # valid JSON arguments to keyword arguments
+
+
+class SignatureError(MCPKitError, TypeError):
+    """A function that JSON cannot express; the message leads to the annotation and says why."""
+
+
+class _IsContent(Exception):
+    """A return annotation without a schema, and no fault: its values travel as content."""
+
+
+@contextlib.contextmanager
+def _within(name):
+    """Raise what goes wrong in the block as a SignatureError that says so of `name`."""
+    try:
+        yield
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SignatureError(f"{name}: {error}") from None
+
+
+def build_signature(function, context_type, content_types=()):
+    """Return the Signature of a callable, or raise SignatureError.
+
+    Instances of `content_types` travel as content: a function returning them has no output schema.
+    The `bind` of the Signature leaves out the Context, and what was not sent to its default. It may
+    give back the arguments themselves. A class of the user's that refuses its fields raises there.
+    """
+    import inspect
+
+    definition = _find_definition(function)
+    names = _list_visible_names(definition)
+    description, documented = _parse_docstring(getattr(definition, "__doc__", None) or "")
+    with _within(f"{getattr(definition, '__name__', definition)}()"):
+        _check_not_coroutine(function)
+        signature = inspect.signature(function)
+        fields, rest, context_parameter = _list_parameters(signature, names, context_type)
+        fields = [field._replace(description=documented.get(field.name)) for field in fields]
+        input_schema, bind = _build_arguments(_Plan(names), fields, rest)
+        with _within("return"):
+            plan = _Plan(names, (bytes, *content_types))
+            output_schema = _build_output_schema(plan, signature.return_annotation)
+    return Signature(input_schema, output_schema, description, context_parameter, bind)
+
+
+def _find_definition(function):
+    """Return the function or method under decorators, partials and callable objects."""
+    if isinstance(function, functools.partial):
+        return _find_definition(function.func)
+    if hasattr(function, "__wrapped__"):
+        return _find_definition(function.__wrapped__)
+    if hasattr(function, "__name__") or not callable(function):
+        return function
+    return _find_definition(function.__call__)
+
+
+def _list_visible_names(definition):
+    """Return what a string annotation of a function may refer to: its globals and closure."""
+    names = dict(getattr(definition, "__globals__", ()))
+    free = getattr(getattr(definition, "__code__", None), "co_freevars", ())
+    for name, cell in zip(free, getattr(definition, "__closure__", None) or ()):
+        with contextlib.suppress(ValueError):  # empty, as a function's own while it is decorated
+            names[name] = cell.cell_contents
+    return names
+
+
+def _check_not_coroutine(function):
+    """Raise SignatureError where a call of `function` would only create a coroutine."""
+    import inspect
+
+    # Not its definition: a decorator may have made a plain function of a coroutine function.
+    for candidate in (function, getattr(function, "__call__", None)):
+        if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
+            raise SignatureError("this is a coroutine function, and mcpkit calls functions in "
+                                 "threads: write def, with asyncio.run() around what it awaits")
+
+
+class _Field(NamedTuple):
+    """A member of an object: a parameter, or a field of a dataclass, TypedDict or NamedTuple."""
+
+    name: str
+    annotation: Any
+    required: bool
+    default: Any = ...  # as good as none, since JSON has no Ellipsis to show
+    description: Optional[str] = None
+
+
+def _list_parameters(signature, names, context_type):
+    """Return the fields, one more for **kwargs or None, and the name of the Context."""
+    fields, rest, context_parameter = [], None, None
+    for name, parameter in signature.parameters.items():
+        with _within(name):
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+                raise SignatureError(f"{parameter} takes its value by position, and JSON arguments "
+                                     "have names: make it a keyword parameter")
+            required = parameter.default is parameter.empty
+            field = _Field(name, _evaluate(parameter.annotation, names), required,
+                           ... if required else parameter.default)
+            if parameter.kind is parameter.VAR_KEYWORD:
+                rest = field
+            elif not _is_context(field.annotation, context_type):
+                fields.append(field)
+            elif context_parameter is None:
+                context_parameter = name
+            else:
+                raise SignatureError(f"{context_parameter} has the Context already")
+    return fields, rest, context_parameter
+
+
+def _is_context(annotation, context_type):
+    """Tell whether an annotation is a Context, or an optional one."""
+    kinds = _list_kinds(annotation)
+    return bool(kinds) and all(_is_class(kind) and issubclass(kind, context_type) for kind in kinds)
+
+
+def _build_arguments(plan, fields, rest):
+    """Return the schema of a function's arguments, and the function that binds them."""
+    schema, members = _build_members(plan, fields)
+    others = _build_anything(plan, Any)
+    if rest is not None:
+        with _within(rest.name):
+            others = _build_shape(plan, rest.annotation)
+        schema["additionalProperties"] = others.schema or True
+    plan.settle(schema)
+    if others.plain and all(shape.plain for shape in members.values()):
+        return schema, _give_back
+    readers, read_other = {name: shape.read for name, shape in members.items()}, others.read
+
+    def bind(arguments):
+        return {name: readers.get(name, read_other)(value) for name, value in arguments.items()}
+
+    return schema, bind
+
+
+def _build_output_schema(plan, annotation):
+    """Return the schema of what a function returns, or None where that is text or content."""
+    annotation = _evaluate(annotation, plan.names)
+    kinds = _list_kinds(annotation)
+    if not kinds or any(kind in (str, Any, object) for kind in kinds):
+        return None
+    try:
+        return plan.settle(_build_shape(plan, annotation).schema)
+    except _IsContent:
+        return None
+
+
+# ==== An annotation to its shape: the schema, and beside it the way to Python ====
+
+
+class _Shape(NamedTuple):
+    """The JSON Schema of an annotation, and the way from JSON to the values it describes."""
+
+    schema: dict  # never shared, since a description may still be added to it
+    convert: Callable[[Any], Any]  # TypeError or ValueError where a value does not fit
+    plain: bool  # convert gives back what it is given
+
+    @property
+    def read(self):
+        """The conversion of values known to fit, which is free where they stay as they are."""
+        return _give_back if self.plain else self.convert
+
+
+class _Plan:
+    """A schema under construction; the classes in it are described once, apart from their uses."""
+
+    def __init__(self, names, content_types=()):
+        self.names = names  # what string annotations may refer to
+        self.content_types = content_types  # () where the schema describes arguments
+        self.shapes = {}  # class: its shape
+        self.uses = {}  # class: the {"$ref": ...} at each place where it occurs
+
+    def settle(self, root):
+        """Return `root` with the classes used once put in place, and the others in its "$defs"."""
+        definitions = {}
+        for cls, uses in self.uses.items():
+            schema, name = self.shapes[cls].schema, cls.__name__
+            while name in definitions:
+                name += "_"
+            if len(uses) > 1:  # which a recursive class always has: from outside, and from itself
+                definitions[name] = schema
+            for use in uses:
+                described = {**use, "$ref": f"#/$defs/{name}"}
+                if len(uses) == 1 or use is root:  # at the root MCP wants to see "type"
+                    del described["$ref"]
+                    described = {**schema, **described}
+                use.clear()
+                use.update(described)
+        if definitions:
+            root["$defs"] = definitions
+        return root
+
+
+def _build_shape(plan, annotation):
+    """Return the shape of any annotation, with the metadata of Annotated in its schema."""
+    if isinstance(annotation, str):  # before Python 3.11, list["Node"] keeps it as it is
+        annotation = _evaluate(annotation, plan.names)
+    bare, said = _peel(annotation)
+    if any(base in plan.content_types for base in getattr(bare, "__mro__", ())):
+        raise _IsContent(f"{_format_annotation(bare)} is content")
+    build = _find_builder(bare)
+    if build is None:
+        advice = "; take base64 text in a str" if bare is bytes else ""
+        raise SignatureError(f"{_format_annotation(bare)} has no form in JSON{advice}")
+    shape = build(plan, bare)
+    for word in said:
+        if isinstance(word, (str, dict)):
+            shape.schema.update(word if isinstance(word, dict) else {"description": word})
+    return shape
+
+
+def _give_back(value):
+    return value
+
+
+def _expect(kind, value):
+    """Return `value` if it is exactly of a kind; JSON's true is not the number 1."""
+    if type(value) is not kind:
+        raise ValueError(f"expected {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
+def _build_anything(plan, bare):
+    return _Shape({}, _give_back, True)
+
+
+def _build_scalar(plan, kind):
+    def convert(value):
+        if kind is int and type(value) is float and value.is_integer():
+            return int(value)  # JSON does not tell 3.0 from 3, but range() does
+        if kind is float and type(value) is int:
+            return value  # as everywhere in Python
+        return _expect(kind, value)
+
+    return _Shape({"type": _SCALARS[kind]}, convert, kind is not int)
+
+
+def _build_choice(plan, bare):
+    """Return the shape of a Literal, or of an Enum by its values."""
+    choices = [(to_json_value(choice), choice) for choice in get_args(bare) or bare]
+    kinds = {type(form) for form, _ in choices}
+    schema = {"type": _SCALARS[kinds.pop()]} if len(kinds) == 1 and kinds <= _SCALARS.keys() else {}
+    schema["enum"] = [form for form, _ in choices]
+
+    def convert(value):
+        for form, choice in choices:
+            if form == value and (form is value or bool not in (type(form), type(value))):
+                return choice
+        raise ValueError(f"expected one of {schema['enum']}")
+
+    return _Shape(schema, convert, all(form is choice for form, choice in choices))
+
+
+def _build_union(plan, bare):
+    shapes = [_build_shape(plan, option) for option in get_args(bare)]
+    schemas = [shape.schema for shape in shapes]
+    if all(schema.keys() == {"type"} and isinstance(schema["type"], str) for schema in schemas):
+        schema = {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
+    else:
+        schema = {"anyOf": schemas}
+
+    def convert(value):
+        for shape in shapes:
+            try:
+                return shape.convert(value)
+            except (TypeError, ValueError, LookupError):
+                continue
+        raise ValueError(f"expected {_format_annotation(bare)}")
+
+    return _Shape(schema, convert, all(shape.plain for shape in shapes))
+
+
+def _build_array(plan, bare):
+    """Return the shape of a list, set or tuple of any length, its items all of one kind."""
+    make = _ARRAYS[_find_origin(bare)]
+    item = _build_shape(plan, (*get_args(bare), Any)[0])
+    schema = {"type": "array"}
+    if item.schema:
+        schema["items"] = item.schema
+    if make in (set, frozenset):
+        schema["uniqueItems"] = True
+
+    def convert(value):
+        return make(map(item.convert, _expect(list, value)))
+
+    return _Shape(schema, convert, make is list and item.plain)
+
+
+def _build_tuple(plan, bare):
+    kinds = get_args(bare)
+    if not kinds or kinds[-1] is ...:
+        return _build_array(plan, bare)
+    items = [_build_shape(plan, kind) for kind in kinds]
+    schema = {"type": "array", "prefixItems": [item.schema for item in items],
+              "minItems": len(items), "maxItems": len(items)}
+
+    def convert(value):
+        if len(_expect(list, value)) != len(items):
+            raise ValueError(f"expected {len(items)} items, not {len(value)}")
+        return tuple(item.convert(member) for item, member in zip(items, value))
+
+    return _Shape(schema, convert, False)
+
+
+def _build_mapping(plan, bare):
+    key, item = (_build_shape(plan, part) for part in get_args(bare) or (Any, Any))
+    if key.schema.get("type", "string") != "string":
+        raise SignatureError(f"{_format_annotation(bare)} has keys that are no strings")
+    schema = {"type": "object"}
+    if key.schema not in ({}, {"type": "string"}):
+        schema["propertyNames"] = key.schema
+    schema["additionalProperties"] = item.schema or True
+
+    def convert(value):
+        members = _expect(dict, value).items()
+        return {key.convert(name): item.convert(member) for name, member in members}
+
+    return _Shape(schema, convert, key.plain and item.plain)
+
+
+def _build_record(plan, cls):
+    """Return the shape of a class with fields: a reference, until the plan is settled."""
+    use = {"$ref": None}
+    uses = plan.uses.setdefault(cls, [])
+    uses.append(use)
+    if len(uses) == 1:  # so built once, though its own fields may lead back here before that ends
+        plan.shapes[cls] = _build_object(plan, cls)
+    plain = cls in plan.shapes and plan.shapes[cls].plain
+    return _Shape(use, lambda value: plan.shapes[cls].convert(value), plain)
+
+
+def _build_object(plan, cls):
+    list_fields = next(_RECORDS[mark] for mark in _RECORDS if hasattr(cls, mark))
+    schema, members = _build_members(plan, list_fields(plan, cls))
+    make = dict if issubclass(cls, dict) else cls  # a TypedDict is a dict once it is made
+    scalars = _SCALARS.values()
+    required = frozenset(schema.get("required", ()))
+    # Scalars first: they tell the classes of a union apart before any nesting is looked into, which
+    # would otherwise be searched again for each class at each depth.
+    order = sorted(members, key=lambda name: members[name].schema.get("type") not in scalars)
+
+    def convert(value):
+        if not required <= _expect(dict, value).keys() <= members.keys():
+            raise ValueError(f"expected the members of {cls.__name__}")
+        return make(**{name: members[name].convert(value[name]) for name in order if name in value})
+
+    return _Shape(schema, convert, make is dict and all(one.plain for one in members.values()))
+
+
+def _build_members(plan, fields):
+    """Return the schema of an object with these fields alone, and the shape of each."""
+    members = {}
+    for field in fields:
+        with _within(field.name):
+            members[field.name] = _build_field(plan, field)
+    schema = {"type": "object"}
+    schema["properties"] = {name: shape.schema for name, shape in members.items()}
+    required = [field.name for field in fields if field.required]
+    if required:
+        schema["required"] = required
+    schema["additionalProperties"] = False
+    return schema, members
+
+
+def _build_field(plan, field):
+    """Return the shape of a field, which shows a default that the field's own schema accepts.
+
+    So `tag: str = None` may be left out but not be null; that takes an Optional[str].
+    """
+    shape = _build_shape(plan, field.annotation)
+    description = shape.schema.pop("description", field.description)
+    with contextlib.suppress(TypeError, ValueError, LookupError):
+        default = to_json_value(field.default)
+        shape.convert(default)
+        shape.schema.setdefault("default", default)
+    if description:
+        shape.schema["description"] = description
+    return shape
+
+
+def _list_typed_dict_fields(plan, cls):
+    fields = []
+    for name, annotation in _read_class_hints(cls, plan.names).items():
+        said = [_name_form(word) for word in _peel(annotation)[1]]
+        required = "Required" in said or name in cls.__required_keys__
+        fields.append(_Field(name, annotation, required and "NotRequired" not in said))
+    return fields
+
+
+def _list_named_tuple_fields(plan, cls):
+    hints, defaults = _read_class_hints(cls, plan.names), cls._field_defaults
+    return [_Field(name, hints.get(name, Any), name not in defaults, defaults.get(name, ...))
+            for name in cls._fields]
+
+
+def _list_dataclass_fields(plan, cls):
+    import dataclasses
+
+    hints, fields = _read_class_hints(cls, plan.names), []
+    for field in dataclasses.fields(cls):
+        if field.init or plan.content_types:  # one that __init__ does not take is only given
+            required = field.default is field.default_factory  # both are MISSING
+            default = ... if field.default is dataclasses.MISSING else field.default
+            fields.append(_Field(field.name, hints[field.name], required, default))
+    return fields
+
+
+_SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+_ARRAYS = {  # what is annotated: what a JSON array becomes
+    **dict.fromkeys((list, Iterable, Collection, Sequence, MutableSequence), list),
+    **dict.fromkeys((set, Set, MutableSet), set),
+    frozenset: frozenset,
+    tuple: tuple,
+}
+
+_BUILDERS = {  # what _find_origin finds: the builder of its shape
+    **dict.fromkeys((Any, object), _build_anything),
+    **dict.fromkeys(_SCALARS, _build_scalar),
+    "Literal": _build_choice,
+    **dict.fromkeys(("Union", "UnionType"), _build_union),
+    **dict.fromkeys(_ARRAYS, _build_array),
+    tuple: _build_tuple,
+    **dict.fromkeys((dict, Mapping, MutableMapping), _build_mapping),
+}
+
+_RECORDS = {  # the attribute that marks a class with fields: the function that lists them
+    "__required_keys__": _list_typed_dict_fields,
+    "_field_defaults": _list_named_tuple_fields,
+    "__dataclass_fields__": _list_dataclass_fields,
+}
+
+
+def _find_builder(bare):
+    """Return the function that builds the shape of a bare annotation, or None."""
+    origin = _find_origin(bare)
+    if isinstance(origin, Hashable) and origin in _BUILDERS:
+        return _BUILDERS[origin]
+    if not _is_class(bare):
+        return None
+    if issubclass(bare, enum.Enum):
+        return _build_choice
+    return _build_record if any(hasattr(bare, mark) for mark in _RECORDS) else None
+
+
+# ==== Annotations taken apart ====
+
+
+def _is_class(annotation):
+    return isinstance(annotation, type) and get_origin(annotation) is None  # list[int] poses as one
+
+
+def _name_form(origin):
+    """Return the name of a special form; typing_extensions has its own, alike in name only."""
+    return getattr(origin, "__name__", None) or getattr(origin, "_name", None)
+
+
+def _find_origin(annotation):
+    """Return what an annotation subscripts, special forms by name, or else the annotation."""
+    origin = get_origin(annotation)
+    name = _name_form(origin)
+    return name if name in ("Literal", "Union", "UnionType") else origin or annotation
+
+
+def _peel(annotation):
+    """Return what is inside Annotated, qualifiers, NewType and aliases, and all that these said."""
+    said = []
+    while True:
+        origin, arguments = get_origin(annotation), get_args(annotation)
+        if _name_form(origin) in ("Annotated", "Required", "NotRequired", "ReadOnly", "Final"):
+            said[:0] = origin, *arguments[1:]
+            inner = arguments[0]
+        else:  # an alias is `type Name = ...`, since Python 3.12
+            inner = getattr(annotation, "__supertype__", getattr(annotation, "__value__", None))
+        if inner is None:
+            return annotation, said
+        annotation = inner
+
+
+def _list_kinds(annotation):
+    """Return what an annotation allows besides None: the members of a Union, or itself alone."""
+    bare, _ = _peel(annotation)
+    options = get_args(bare) if _find_builder(bare) is _build_union else (bare,)
+    return [_peel(option)[0] for option in options if option is not type(None)]
+
+
+def _evaluate(annotation, names):
+    """Return an annotation with its strings evaluated; Any where there is none."""
+    import inspect
+
+    if annotation is inspect.Parameter.empty:
+        return Any
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    return _read_hints(holder, names, annotation)["it"]
+
+
+def _read_class_hints(cls, names):
+    """Return the annotations of a class, by its own module, or by what the function sees."""
+    with contextlib.suppress(Exception):
+        return get_type_hints(cls, include_extras=True)
+    return _read_hints(cls, {**names, cls.__name__: cls}, cls)
+
+
+def _read_hints(owner, names, wanted):
+    try:
+        return get_type_hints(owner, names, names, include_extras=True)
+    except Exception as error:  # a string annotation is code, and can raise anything
+        raise SignatureError(f"{_format_annotation(wanted)} cannot be evaluated, {error}"
+                             f"{_advise(wanted, error)}") from None
+
+
+def _advise(annotation, error):
+    """Return what to write instead of an annotation that could not be evaluated, or nothing."""
+    if isinstance(error, NameError):
+        return "; define it where the whole module sees it, or drop the quotes"
+    if "|" in str(error):  # an operator that types have since Python 3.10
+        optional = re.fullmatch(r"([^|]+?) *\| *None", str(annotation))
+        return f"; write {f'Optional[{optional[1]}]' if optional else 'Optional or Union'}"
+    return ""
+
+
+def _format_annotation(annotation):
+    """Return an annotation as its author wrote it, or nearly."""
+    if isinstance(annotation, str):
+        return annotation
+    return annotation.__name__ if _is_class(annotation) else repr(annotation).replace("typing.", "")
+
+
+# ==== A Python value to its JSON value ====
+
+
+def to_json_value(value):
+    """Return `value` in JSON's own types, or raise TypeError or ValueError where it has no form.
+
+    Dataclasses and NamedTuples become objects, tuples and sets arrays, Enum members their values.
+    What is made of JSON's types already may come back as it is.
+    """
+    kind = type(value)
+    return (_FORMATTERS.get(kind) or _find_formatter(kind))(value)
+
+
+def _find_formatter(kind):
+    """Return the function that formats instances of a class which has no row in _FORMATTERS."""
+    for is_kind, format_value in _FORMATTERS_BY_TRAIT:
+        if is_kind(kind):
+            return format_value
+    raise TypeError(f"{kind.__name__} has no form in JSON")
+
+
+def _format_number(value):
+    if not math.isfinite(value):
+        raise ValueError(f"{value} has no form in JSON")
+    return value
+
+
+def _format_array(items):
+    if type(items) is list and _ATOMS.issuperset(map(type, items)):
+        return items
+    return [to_json_value(item) for item in items]
+
+
+def _format_object(members):
+    if {str}.issuperset(map(type, members)) and _ATOMS.issuperset(map(type, members.values())):
+        return members if type(members) is dict else dict(members)
+    return {_format_member_name(name): to_json_value(one) for name, one in members.items()}
+
+
+def _format_member_name(key):
+    name = to_json_value(key)
+    if isinstance(name, (list, dict)):
+        raise TypeError(f"{key!r:.80} cannot name a member of a JSON object")
+    return name if isinstance(name, str) else json.dumps(name)  # 1 is "1", None is "null"
+
+
+def _format_dataclass(value):
+    import dataclasses
+
+    return {field.name: to_json_value(getattr(value, field.name))
+            for field in dataclasses.fields(value)}
+
+
+_ATOMS = frozenset((str, int, bool, type(None)))
+
+_FORMATTERS = {
+    **dict.fromkeys(_ATOMS, _give_back),
+    float: _format_number,
+    **dict.fromkeys((list, tuple, set, frozenset), _format_array),
+    dict: _format_object,
+}
+
+_FORMATTERS_BY_TRAIT = (  # the first that a class has, so an IntEnum is an Enum before it is an int
+    (lambda kind: issubclass(kind, enum.Enum), lambda member: to_json_value(member.value)),
+    (lambda kind: hasattr(kind, "__dataclass_fields__"), _format_dataclass),
+    (lambda kind: hasattr(kind, "_field_defaults"), lambda value: _format_object(value._asdict())),
+    (lambda kind: issubclass(kind, Mapping), _format_object),
+    (lambda kind: issubclass(kind, (list, tuple, Set)), _format_array),
+    (lambda kind: issubclass(kind, float), _format_number),
+    (lambda kind: issubclass(kind, (str, int)), _give_back),
+)
+
+
+# ==== A docstring to its description, and to those of the parameters ====
+
+_DOC_STYLES = (  # a section as (title, body), and an entry of a section as (names, description)
+    (r"^(Args|Arguments|Keyword Args|Keyword Arguments|Parameters|Returns?|Yields?|Raises):[ \t]*\n"
+     r"((?:[ \t]*\n|[ \t]+\S.*\n?)*)",
+     r"^([\w*, ]+?)[ \t]*(?:\(.*?\))?:[ \t]*(.*(?:\n(?:[ \t].*)?$)*)"),
+    (r"^(Parameters|Other Parameters|Returns|Yields|Raises)[ \t]*\n-{3,}[ \t]*\n"
+     r"((?:(?!\S.*\n-{3,}).*\n)*)",
+     r"^([\w*, ]+?)[ \t]*(?::.*)?$((?:\n(?:[ \t].*)?$)*)"),
+    (r"^:(param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b"
+     r"(.*\n(?:[ \t]+\S.*\n)*)",
+     r"^(?:[^:\n]*[ \t])?(\w+):([\s\S]*)"),
+)
+
+
+def _parse_docstring(text):
+    """Return the prose of a docstring, and the descriptions of parameters in its sections.
+
+    Google, NumPy and Sphinx styles are known; sections on results and exceptions are dropped.
+    """
+    import inspect
+
+    text, described = inspect.cleandoc(text) + "\n", {}
+    for section, entry in _DOC_STYLES:
+        for title, body in re.findall(section, text, re.MULTILINE):
+            if title.lower().startswith(("arg", "key", "other", "param")):
+                body = inspect.cleandoc("\n" + body)
+                for names, description in re.findall(entry, body, re.MULTILINE):
+                    words = " ".join(description.split())
+                    described.update((name.strip(" *"), words) for name in names.split(","))
+        text = re.sub(section, "\n", text, flags=re.MULTILINE)
+    return re.sub(r"\n{3,}", "\n\n", text).strip(), described
+
+
+# ---- text to values: the words of a command line, and the parts of a URI
+
+def coerce_text(text: str, schema: Any, root: Optional[dict] = None) -> Any:
+    """Return text as the value that a schema wants: it says, not the look of the text.
+
+    Where the schema takes a string the text stays as it is, so "012" stays "012". Where it takes
+    something else, the text is read as JSON; what does not fit stays text, for the check to find.
+    """
+    types = find_types(schema, schema if root is None else root)
+    if not types or "string" in types:
+        return text
+    try:
+        value = parse_json(text.encode("utf-8", "surrogateescape"))
+    except ValueError:
+        return text
+    return text if isinstance(value, str) else value
+
+
+def find_types(schema: Any, root: Any, depth: int = 8) -> set:
+    """Return the names of the JSON types that a schema plainly takes, none when it is open."""
+    if not isinstance(schema, dict) or depth == 0:
+        return set()
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        schema = root.get("$defs", {}).get(reference[len("#/$defs/"):], {})
+        return find_types(schema, root, depth - 1)
+    if "type" in schema:
+        return {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    types = {"string" if isinstance(value, str) else "other" for value in values}
+    for branch in [*schema.get("anyOf", ()), *schema.get("oneOf", ())]:
+        types |= find_types(branch, root, depth - 1)
+    return types
+
+
+def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
+    """Return arguments given as text as the values that an object schema wants."""
+    properties = schema.get("properties")
+    properties = properties if isinstance(properties, dict) else {}
+    return {name: coerce_text(text, properties.get(name), schema) if isinstance(text, str)
+            else text for name, text in texts.items()}
+
+
+# =============================================================================================
+# 7. REQUEST CLASSIFICATION
+# =============================================================================================
+# In: one message with the headers that carried it (None on stdio). Out: a Route, or the refusal.
+# Each era has a ladder: a tuple of checks, and the first that fails answers. The order is part of
+# the protocol: a request with two faults is told of the same one by every server.
+
+
+class Policy(NamedTuple):
+    """What the HTTP side of a server accepts, fixed when it is bound."""
+
+    path: str
+    loopback: bool                       # bound to an address of this machine only
+    allowed_hosts: frozenset
+    allowed_origins: frozenset
+    streams: bool                        # answers may be event streams, so clients must take them
+    sessions: bool
+    limits: Limits
+
+    @property
+    def allow(self) -> str:
+        """The HTTP methods of the endpoint, as an Allow header names them."""
+        return "GET, POST, DELETE" if self.sessions else "POST"
+
+
+class Inbound(NamedTuple):
+    """One message as it came in: all that the checks of a ladder may look at."""
+
+    message: Message
+    meta: dict                           # the message's _meta, empty when missing or no object
+    headers: Optional[Headers]           # None on stdio
+    session: Optional[Session]           # the living legacy session that it belongs to
+    capabilities: frozenset              # which features the server offers
+    needs_session: bool                  # whether this transport keeps legacy sessions
+
+
+class Route(NamedTuple):
+    """A message that passed its ladder, and how it is to be served."""
+
+    era: str
+    version: str
+    message: Message
+    meta: dict
+    headers: Headers
+    session: Optional[Session]
+
+
+# ---- Before the body is read: these look at the head only.
+
+def check_path(head: Head, policy: Policy) -> None:
+    """Only the endpoint is served."""
+    if parse_target(head.target) != policy.path:
+        raise HTTPRefusal(404, f"there is nothing at {shorten(parse_target(head.target), 80)}: "
+                          f"the MCP endpoint is {policy.path}")
+
+
+def check_host(head: Head, policy: Policy) -> None:
+    """A server on loopback answers only to its own names (no DNS rebinding)."""
+    host = head.headers.get("host")
+    if host is None and not head.is_http_1_0:
+        raise HTTPRefusal(400, "the Host header is missing")
+    if host is not None and not is_host_allowed(host, policy.allowed_hosts, policy.loopback):
+        raise HTTPRefusal(421, f"this server is not {shorten(host, 80)}: "
+                          "allow that name with --allow-host")
+
+
+def check_origin(head: Head, policy: Policy) -> None:
+    """A browser page may call only from an allowed origin."""
+    origin = head.headers.get("origin")
+    if origin is not None and not is_origin_allowed(origin, policy.allowed_origins,
+                                                    policy.loopback):
+        raise HTTPRefusal(403, f"pages of {shorten(origin, 80)} may not call this server: "
+                          "allow that origin with --allow-origin")
+
+
+def check_http_method(head: Head, policy: Policy) -> None:
+    """The endpoint takes POST, and with sessions GET and DELETE too."""
+    if head.method not in policy.allow.split(", ") and head.method != "OPTIONS":
+        raise HTTPRefusal(405, f"{shorten(head.method, 20)} is not offered here: "
+                          f"use {policy.allow}", (("Allow", policy.allow),))
+
+
+def check_content_type(head: Head, policy: Policy) -> None:
+    """A POST carries JSON. Browsers send JSON across origins only after asking first."""
+    if head.method != "POST":
+        return
+    media_type = parse_media_type(head.headers.get("content-type"))
+    if media_type != JSON_TYPE:
+        raise HTTPRefusal(415, "Unsupported Media Type: Content-Type must be application/json, "
+                          f"but is {shorten(media_type or 'missing', 80)}")
+    if head.headers.get("content-encoding", "identity").lower() != "identity":
+        raise HTTPRefusal(415, "Unsupported Media Type: a compressed body is not read",
+                          (("Accept-Encoding", "identity"),))
+
+
+def check_accept(head: Head, policy: Policy) -> None:
+    """The client takes whatever form the answer may have."""
+    accept = head.headers.get("accept")
+    if head.method == "POST":
+        wanted = (JSON_TYPE, STREAM_TYPE) if policy.streams else (JSON_TYPE,)
+    else:
+        wanted = (STREAM_TYPE,) if head.method == "GET" and policy.sessions else ()
+    missing = [name for name in wanted if not is_acceptable(accept, name)]
+    if missing:
+        raise HTTPRefusal(406, "Not Acceptable: Client must accept "
+                          + ("both " if len(wanted) == 2 else "") + " and ".join(wanted),
+                          data={"missing": missing, "accept": accept})
+
+
+HEAD_LADDER = (check_host, check_origin, check_path, check_http_method, check_content_type,
+               check_accept)
+
+
+class Admission(NamedTuple):
+    """A request head that passed its ladder, with what reading on takes."""
+
+    head: Head
+    length: Optional[int]                # of the body; None when it is chunked
+    keep_alive: bool
+    expects_continue: bool
+    origin: Optional[str]                # the page that asks, where a browser does
+
+
+def classify_head(head: Head, policy: Policy) -> Admission:
+    """Return the Admission of a request head; raises the HTTPRefusal of the first check it fails."""
+    for check in HEAD_LADDER:
+        check(head, policy)
+    is_post = head.method == "POST"
+    # Only a POST has a body that is read; after any other with one the connection is closed.
+    has_body = "transfer-encoding" in head.headers or head.headers.get(
+        "content-length", "0") != "0"
+    length = parse_content_length(head.headers, policy.limits.max_body) if is_post else 0
+    expect = None if head.is_http_1_0 else head.headers.get("expect")
+    if expect is not None and expect.lower() != "100-continue":
+        raise HTTPRefusal(417, "the only expectation that is met is 100-continue, but it is "
+                          + shorten(expect, 80))
+    return Admission(head, length, is_kept_alive(head) and (is_post or not has_body),
+                     expect is not None, head.headers.get("origin"))
+
+
+def admit(policy: Policy, data: bytes) -> Admission:
+    """Return the Admission of the bytes of a request head, or raise HTTPRefusal."""
+    return classify_head(parse_head(data, policy.limits.max_headers), policy)
+
+
+def find_allowed_origin(data: bytes, policy: Policy) -> Optional[str]:
+    """Return the page that may read the refusal of a request head, None when none may."""
+    try:
+        head = parse_head(data, policy.limits.max_headers)
+        check_host(head, policy)
+        check_origin(head, policy)
+    except HTTPRefusal:
+        return None
+    return head.headers.get("origin")
+
+
+# ---- The modern ladder. Spec: 2026-07-28 basic, _meta; streamable-http, Server Validation.
+
+def check_meta_complete(inbound: Inbound) -> None:
+    """Every request says its version and its client's capabilities."""
+    meta = inbound.message.params.get("_meta")
+    if not isinstance(meta, dict):
+        raise MCPError(INVALID_PARAMS, "Invalid params: _meta must be an object with "
+                       f"{META_PROTOCOL_VERSION} and {META_CLIENT_CAPABILITIES}")
+    for key, wanted in ((META_PROTOCOL_VERSION, str), (META_CLIENT_CAPABILITIES, dict)):
+        if not isinstance(meta.get(key), wanted):
+            raise MCPError(INVALID_PARAMS, f"Invalid params: _meta[{key!r}] must be "
+                           f"{_TYPE_NAMES[wanted]}, but is {shorten(meta.get(key, 'missing'))}")
+    level = meta.get(META_LOG_LEVEL)
+    if level is not None and level not in LOG_LEVELS:
+        raise MCPError(INVALID_PARAMS, f"Invalid params: _meta[{META_LOG_LEVEL!r}] must be one of "
+                       f"{', '.join(LOG_LEVELS)}, but is {shorten(level)}")
+
+
+def check_headers_equal_body(inbound: Inbound) -> None:
+    """The headers say what the body says, so that a proxy may route by them."""
+    if inbound.headers is None:
+        return
+    headers, message = inbound.headers, inbound.message
+    version = inbound.meta[META_PROTOCOL_VERSION]
+    if headers.get("mcp-protocol-version") != version:
+        raise refuse_mismatch(HEADER_PROTOCOL_VERSION, headers, version)
+    if headers.get("mcp-method") != message.method:
+        raise refuse_mismatch(HEADER_METHOD, headers, message.method)
+    fact = METHODS.get(message.method)
+    if fact is not None and fact.name_param is not None:
+        name = message.params.get(fact.name_param)
+        if name is None or parse_header_value(headers.get("mcp-name", "")) != name:
+            raise refuse_mismatch(HEADER_NAME, headers, name)
+
+
+def refuse_mismatch(name: str, headers: Headers, body: Any) -> MCPError:
+    """Return the error for a header that is missing, unreadable, or not what the body says."""
+    header = headers.get(name.lower())
+    if header is None:
+        seen = "is missing"
+    elif parse_header_value(header) is None:
+        seen = f"holds broken base64 ({shorten(header)})"
+    else:
+        seen = f"says {shorten(header)}"
+    return MCPError(HEADER_MISMATCH, f"Header mismatch: the {name} header {seen}, the body says "
+                    + ("nothing" if body is None else shorten(body)))
+
+
+def check_version_supported(inbound: Inbound) -> None:
+    """The request's version is one that the modern era has here."""
+    requested = inbound.meta[META_PROTOCOL_VERSION]
+    if requested not in MODERN_VERSIONS:
+        raise refuse_version(requested)
+
+
+def refuse_version(requested: str) -> MCPError:
+    """Return the error for a version that is not spoken; it lists those that are."""
+    return MCPError(UNSUPPORTED_VERSION, "Unsupported protocol version: this server speaks "
+                    + ", ".join(SUPPORTED_VERSIONS),
+                    {"supported": list(SUPPORTED_VERSIONS), "requested": requested})
+
+
+# ---- The legacy ladder. Spec: 2025-11-25 transports, Session Management, Protocol Version Header.
+
+def check_session(inbound: Inbound) -> None:
+    """Where sessions are kept, everything but `initialize` names one that lives."""
+    if not inbound.needs_session or inbound.session is not None:
+        return
+    if getattr(inbound.message, "method", None) == "initialize":
+        return
+    raise refuse_session(inbound.headers)
+
+
+def refuse_session(headers: Headers) -> HTTPRefusal:
+    """Return the refusal of a request without a living session."""
+    if "mcp-session-id" not in headers:
+        return HTTPRefusal(400, "Bad Request: Missing session ID")
+    return HTTPRefusal(404, "Not Found: this session has ended, or never was; "
+                       "send initialize without a session ID")
+
+
+def check_version_header(inbound: Inbound) -> None:
+    """The version header names a revision that is spoken here."""
+    version = (inbound.headers or {}).get("mcp-protocol-version")
+    if version is not None and version not in LEGACY_VERSIONS:
+        raise refuse_version(version)
+
+
+# ---- What both eras check last.
+
+def check_method_known(inbound: Inbound) -> None:
+    """The revision has the method, and the server offers its feature."""
+    if not isinstance(inbound.message, Request):
+        return
+    method = inbound.message.method
+    fact = find_method(method, find_version(inbound))
+    if fact is None or (fact.capability and fact.capability not in inbound.capabilities):
+        raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
+
+
+_TYPE_NAMES = {str: "a string", dict: "an object"}
+
+
+def check_params(inbound: Inbound) -> None:
+    """The method's parameters are there and of their types."""
+    if not isinstance(inbound.message, Request):
+        return
+    params = inbound.message.params
+    for name, (wanted, required) in METHODS[inbound.message.method].params.items():
+        value = params.get(name)
+        if value is None and not required:
+            continue
+        if not isinstance(value, wanted):
+            raise MCPError(INVALID_PARAMS, f"Invalid params: {name} must be {_TYPE_NAMES[wanted]}, "
+                           f"but is {shorten(params.get(name, 'missing'))}")
+
+
+MODERN_LADDER = (check_meta_complete, check_headers_equal_body, check_version_supported,
+                 check_method_known, check_params)
+LEGACY_LADDER = (check_session, check_version_header, check_method_known, check_params)
+
+
+def find_meta(message: Message) -> dict:
+    """Return the `_meta` of a message, empty when it is missing or no object."""
+    meta = None if isinstance(message, Response) else message.params.get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+def is_modern(meta: dict, headers: Optional[Headers]) -> bool:
+    """Return whether a message is of the modern era, by its `_meta` or its version header."""
+    return (META_PROTOCOL_VERSION in meta
+            or headers is not None and headers.get("mcp-protocol-version") in MODERN_VERSIONS)
+
+
+def find_version(inbound: Inbound) -> str:
+    """Return the revision under which a message is to be served."""
+    if META_PROTOCOL_VERSION in inbound.meta:
+        return inbound.meta[META_PROTOCOL_VERSION]
+    if inbound.session is not None:
+        return inbound.session.version
+    return (inbound.headers or {}).get("mcp-protocol-version", ASSUMED_VERSION)
+
+
+def classify_message(inbound: Inbound) -> Route:
+    """Return the Route of a message; raises MCPError or HTTPRefusal of the first check it fails.
+
+    Notifications and responses climb only the part of the ladder that concerns them: the modern
+    transport asks nothing of a notification but a version that is spoken.
+    """
+    message, meta, headers, session = inbound[:4]
+    if not is_modern(meta, headers):
+        for check in LEGACY_LADDER:
+            check(inbound)
+        return Route("legacy", find_version(inbound), message, meta, headers or {}, session)
+    if isinstance(message, Response):
+        # Spec: streamable-http, Sending Messages: the client MUST NOT send responses.
+        raise MCPError(INVALID_REQUEST, "Invalid Request: a modern client sends no responses")
+    if isinstance(message, Request):
+        for check in MODERN_LADDER:
+            check(inbound)
+    return Route("modern", find_version(inbound), message, meta, headers or {}, None)
+
+
+# =============================================================================================
+# 8. SERVER
+# =============================================================================================
+# In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
+# resources, prompts), what is remembered (legacy sessions) and who handles which method.
+# Clock, ids, locks and the log come in as a Runtime; the way back to the client is a Channel.
+
+
+class Runtime(NamedTuple):
+    """What a server needs of the world around it."""
+
+    now: Callable[[], float]               # seconds on a clock that never goes back
+    new_id: Callable[[], str]              # unguessable, of visible ASCII
+    new_lock: Callable[[], Any]
+    log: Callable[[str], None]             # one line for the operator
+    log_exception: Callable[[str], None]   # the same, with the traceback of the current exception
+
+
+class Answer(NamedTuple):
+    """What goes back for one message: JSON, or nothing (202), with the status that carries it."""
+
+    status: int
+    data: bytes = b""
+    headers: tuple = ()
+
+
+class Session:
+    """A legacy client after its `initialize`. Owned by Sessions, changed under its lock."""
+
+    __slots__ = ("id", "version", "client_info", "client_capabilities", "log_level", "last_used",
+                 "streams")
+
+    def __init__(self, session_id: Optional[str], version: str, client_info: dict,
+                 client_capabilities: dict, now: float = 0.0):
+        self.id = session_id                 # None on stdio, where the process is the session
+        self.version = version
+        self.client_info = client_info
+        self.client_capabilities = client_capabilities
+        self.log_level = "info"
+        self.last_used = now
+        self.streams: set = set()            # open GET channels: a listener is not idle
+
+
+class Sessions:
+    """The legacy sessions of one server, least recently used first."""
+
+    def __init__(self, runtime: Runtime, limits: Limits):
+        self._runtime = runtime
+        self._limits = limits
+        self._lock = runtime.new_lock()
+        self._by_id: Dict[str, Session] = {}         # guarded by _lock
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def create(self, version: str, client_info: dict, client_capabilities: dict) -> Session:
+        """Return a new session; expired ones go, and the idlest one where there are too many."""
+        now = self._runtime.now()
+        session = Session(self._runtime.new_id(), version, client_info, client_capabilities, now)
+        with self._lock:
+            ended = [old for old in self._idlest() if self._is_expired(old, now)]
+            if len(self._by_id) - len(ended) >= self._limits.max_sessions:
+                ended += self._idlest(len(ended) + 1)[len(ended):]
+            for old in ended:
+                del self._by_id[old.id]
+            self._by_id[session.id] = session
+        for old in ended:
+            _close_streams(old)
+        return session
+
+    def _idlest(self, count: int = 8) -> List[Session]:
+        """Return the sessions that were used the longest time ago; few, so that cost is flat."""
+        return [session for session, _ in zip(self._by_id.values(), range(count))]
+
+    def _is_expired(self, session: Session, now: float) -> bool:
+        return not session.streams and now - session.last_used > self._limits.session_seconds
+
+    def find(self, session_id: Optional[str]) -> Optional[Session]:
+        """Return the living session with this id and mark it as used, else None."""
+        if session_id is None:
+            return None
+        now = self._runtime.now()
+        with self._lock:
+            session = self._by_id.pop(session_id, None)
+            if session is None or self._is_expired(session, now):
+                return None
+            self._by_id[session_id] = session
+            session.last_used = now
+            return session
+
+    def delete(self, session_id: Optional[str]) -> bool:
+        """End a session; return whether there was one."""
+        with self._lock:
+            session = self._by_id.pop(session_id, None)
+        if session is not None:
+            _close_streams(session)
+        return session is not None
+
+
+def _close_streams(session: Session) -> None:
+    for channel in tuple(session.streams):
+        channel.close()
+
+
+class Channel:
+    """The way back to the client of one request; the shells make it real."""
+
+    session: Optional[Session] = None      # the session that `initialize` opened
+    cancelled = False                      # the client no longer wants the answer
+
+    def send(self, message: dict) -> None:
+        """Send a notification ahead of the answer, or drop it where that cannot be done."""
+
+    def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
+        """Remember the legacy client, where this transport does."""
+
+    def close(self) -> None:
+        """End a stream that would otherwise stay open."""
+
+
+class ToolResult(dict):
+    """A whole `tools/call` result, sent as it is: content, structuredContent, isError, _meta."""
+
+
+class Context:
+    """What a handler may know and do beyond its arguments.
+
+    A parameter annotated `Context` receives it; it never shows in a schema.
+    """
+
+    __slots__ = ("server", "_route", "_channel", "_progress")
+
+    def __init__(self, server: Server, route: Route, channel: Channel):
+        self.server = server
+        self._route = route
+        self._channel = channel
+        self._progress: Optional[float] = None
+
+    @property
+    def request_id(self) -> Union[str, int]:
+        """The id of the request that is being served."""
+        return self._route.message.id
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision under which it is served."""
+        return self._route.version
+
+    @property
+    def meta(self) -> dict:
+        """The `_meta` of the request."""
+        return self._route.meta
+
+    @property
+    def headers(self) -> Mapping:
+        """The HTTP headers of the request, names in lower case, read-only; empty on stdio."""
+        return types.MappingProxyType(self._route.headers)
+
+    @property
+    def session_id(self) -> Optional[str]:
+        """The legacy session's id, None where there is none."""
+        return self._route.session.id if self._route.session else None
+
+    @property
+    def client_info(self) -> dict:
+        """What the client says of itself: {"name": ..., "version": ...}, or nothing."""
+        session = self._route.session
+        return session.client_info if session else self.meta.get(META_CLIENT_INFO) or {}
+
+    @property
+    def client_capabilities(self) -> dict:
+        """What the client says it can do."""
+        session = self._route.session
+        return (session.client_capabilities if session
+                else self.meta.get(META_CLIENT_CAPABILITIES) or {})
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client has gone or cancelled: long work should look now and then."""
+        return self._channel.cancelled
+
+    def progress(self, progress: float, total: Optional[float] = None,
+                 message: Optional[str] = None) -> None:
+        """Tell the client how far the work is, if it asked to be told.
+
+        `progress` must grow from call to call; one that does not is dropped, as the
+        specification forbids it. Spec: basic/patterns/progress.
+        """
+        token = self.meta.get("progressToken")
+        if not is_request_id(token) or (
+                self._progress is not None and progress <= self._progress):
+            return
+        self._progress = progress
+        params = {"progressToken": token, "progress": progress, "total": total,
+                  "message": message}
+        self._channel.send(build_notification("notifications/progress", _without_none(params)))
+
+    def log(self, level: str, data: Any, logger: Optional[str] = None) -> None:
+        """Send a log message to the client, if it wants messages of this level.
+
+        A modern request says so in `_meta`, a legacy client by `logging/setLevel` ("info" until
+        then). `level` is one of LOG_LEVELS. Spec: server/utilities/logging.
+        """
+        if level not in LOG_LEVELS:
+            raise UsageError(f"the log level must be one of {', '.join(LOG_LEVELS)}, "
+                             f"but is {shorten(level)}")
+        wanted = self._log_level()
+        if wanted is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(wanted):
+            return
+        params = {"level": level, "logger": logger, "data": data}
+        self._channel.send(build_notification("notifications/message", _without_none(params)))
+
+    def _log_level(self) -> Optional[str]:
+        if self._route.era == "modern":
+            return self.meta.get(META_LOG_LEVEL)
+        return self._route.session.log_level if self._route.session else "info"
+
+
+def _without_none(members: dict) -> dict:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+class Item(NamedTuple):
+    """One registered tool, resource, template or prompt.
+
+    `definition` is what a list shows of it; `legacy_definition` the same for revisions that know
+    no other structured content than objects.
+    """
+
+    key: str
+    function: Callable
+    signature: Signature
+    definition: dict
+    legacy_definition: dict
+    input_schema: CompiledSchema
+    output_schema: Optional[CompiledSchema] = None
+    mime_type: Optional[str] = None
+    pattern: Optional[Any] = None          # of a template: matches the URIs that it makes
+
+    def run(self, arguments: dict, context: Context) -> Any:
+        """Call the author's function with checked arguments and return what it returns."""
+        arguments = self.signature.bind(arguments)
+        if self.signature.context_parameter is not None:
+            arguments = {**arguments, self.signature.context_parameter: context}
+        return self.function(**arguments)
+
+
+class Server:
+    """An MCP server: what it offers, and how it answers.
+
+    `version`, `title`, `description`, `website_url` and `icons` describe it to clients,
+    `instructions` tells a model how to use it. `sessions=True` gives legacy HTTP clients a
+    session; without, nothing is kept between requests. `stream` says when an answer over HTTP is
+    an event stream: "auto" (when there is something to stream, or it takes longer than a second),
+    "always" or "never". `ttl_ms` and `cache_scope` ("public" or "private") are the caching hints
+    of lists and reads. Any field of `Limits` may be given by name.
+    """
+
+    def __init__(self, name: str, version: str = "0.0.0", *, title: Optional[str] = None,
+                 description: Optional[str] = None, website_url: Optional[str] = None,
+                 icons: Optional[list] = None, instructions: Optional[str] = None,
+                 sessions: bool = False, stream: str = "auto", ttl_ms: int = 0,
+                 cache_scope: str = "public", page_size: int = PAGE_SIZE,
+                 runtime: Optional[Runtime] = None, **limits: float):
+        unknown = sorted(set(limits) - set(Limits._fields))
+        if unknown:
+            raise UsageError(f"Server knows no {', '.join(unknown)}: "
+                             f"the limits are {', '.join(Limits._fields)}")
+        if stream not in ("auto", "always", "never"):
+            raise UsageError(f'stream is "auto", "always" or "never", but is {shorten(stream)}')
+        self.info = _without_none({"name": name, "version": version, "title": title,
+                                   "description": description, "websiteUrl": website_url,
+                                   "icons": icons})
+        self.instructions = instructions
+        self.keeps_sessions = sessions
+        self.stream = stream
+        self.page_size = page_size
+        self.limits = Limits(**limits)
+        self.runtime = runtime or system_runtime()
+        self.sessions = Sessions(self.runtime, self.limits)
+        self._cache_hints = {"ttlMs": ttl_ms, "cacheScope": cache_scope}
+        self.tools: Dict[str, Item] = {}
+        self.resources: Dict[str, Item] = {}
+        self.templates: Dict[str, Item] = {}
+        self.prompts: Dict[str, Item] = {}
+        self.completions: Dict[Tuple[str, str], Item] = {}
+        self.features = frozenset({"logging"})
+
+    # ---- registration
+
+    def tool(self, function: Optional[Callable] = None, **options: Any) -> Callable:
+        """Decorate a function as a tool; with options (see `add_tool`) or without parentheses."""
+        return _decorate(self.add_tool, function, options)
+
+    def add_tool(self, function: Callable, *, name: Optional[str] = None,
+                 title: Optional[str] = None, description: Optional[str] = None,
+                 annotations: Optional[dict] = None, icons: Optional[list] = None,
+                 input_schema: Optional[dict] = None, output_schema: Optional[dict] = None,
+                 mime_type: Optional[str] = None, meta: Optional[dict] = None) -> None:
+        """Offer a function as a tool.
+
+        Schemas come from its annotations unless given; those given are kept word for word.
+        `annotations` are the hints of the specification (readOnlyHint, ...). `mime_type` is that
+        of bytes which it returns. Raises SchemaError when a signature cannot be expressed.
+        """
+        signature = build_signature(function, Context, (ToolResult,))
+        name = name or function.__name__
+        output_schema = signature.output_schema if output_schema is None else output_schema
+        definition = _without_none({
+            "name": name, "title": title,
+            "description": signature.description if description is None else description,
+            "inputSchema": signature.input_schema if input_schema is None else input_schema,
+            "outputSchema": output_schema, "annotations": annotations, "icons": icons,
+            "_meta": meta})
+        # Spec: 2025-11-25 and older: an output schema describes an object.
+        legacy = dict(definition)
+        if output_schema is not None and output_schema.get("type") != "object":
+            del legacy["outputSchema"]
+        self._add(self.tools, "tools", Item(
+            name, function, signature, definition, legacy,
+            compile_schema(definition["inputSchema"]),
+            None if output_schema is None else compile_schema(output_schema), mime_type))
+
+    def resource(self, uri: str, **options: Any) -> Callable:
+        """Decorate a function as the resource at a URI, or at all URIs of a template.
+
+        A template has `{name}` parts (one path segment) or `{+name}` (with slashes), which become
+        the function's parameters. Options: see `add_resource`.
+        """
+        return _decorate(functools.partial(self.add_resource, uri=uri), None, options)
+
+    def add_resource(self, function: Callable, *, uri: str, name: Optional[str] = None,
+                     title: Optional[str] = None, description: Optional[str] = None,
+                     mime_type: str = "text/plain", size: Optional[int] = None,
+                     annotations: Optional[dict] = None, icons: Optional[list] = None,
+                     meta: Optional[dict] = None) -> None:
+        """Offer what a function returns (str, bytes, or a JSON value) as a resource."""
+        signature = build_signature(function, Context)
+        pattern = parse_template(uri) if "{" in uri else None
+        names = set(pattern.groupindex) if pattern else set()
+        if names != set(signature.input_schema["properties"]):
+            raise SchemaError(f"the parts of {uri} are {sorted(names)}, but the parameters of "
+                              f"{function.__name__} are {list(signature.input_schema['properties'])}")
+        definition = _without_none({
+            "uri" if pattern is None else "uriTemplate": uri, "name": name or function.__name__,
+            "title": title,
+            "description": (signature.description or None) if description is None else description,
+            "mimeType": mime_type, "size": size, "annotations": annotations, "icons": icons,
+            "_meta": meta})
+        self._add(self.resources if pattern is None else self.templates, "resources", Item(
+            uri, function, signature, definition, definition,
+            compile_schema(signature.input_schema), None, mime_type, pattern))
+
+    def prompt(self, function: Optional[Callable] = None, **options: Any) -> Callable:
+        """Decorate a function as a prompt; with options (see `add_prompt`) or without."""
+        return _decorate(self.add_prompt, function, options)
+
+    def add_prompt(self, function: Callable, *, name: Optional[str] = None,
+                   title: Optional[str] = None, description: Optional[str] = None,
+                   icons: Optional[list] = None, meta: Optional[dict] = None) -> None:
+        """Offer a function as a prompt.
+
+        Its parameters are the prompt's arguments. It returns a str (one user message), a message,
+        a list of either, or a whole result with "messages".
+        """
+        signature = build_signature(function, Context)
+        name = name or function.__name__
+        definition = _without_none({
+            "name": name, "title": title,
+            "description": (signature.description or None) if description is None else description,
+            "arguments": _build_prompt_arguments(signature.input_schema), "icons": icons,
+            "_meta": meta})
+        self._add(self.prompts, "prompts", Item(
+            name, function, signature, definition, definition,
+            compile_schema(signature.input_schema)))
+
+    def completion(self, reference: str, argument: str) -> Callable:
+        """Decorate a function that suggests values of one argument.
+
+        `reference` is a prompt's name or a resource template. The function takes `value` (what
+        has been typed) and may take `arguments` (those already filled in); it returns strings.
+        """
+        def add_completion(function: Callable) -> None:
+            signature = build_signature(function, Context)
+            self._add(self.completions, "completions", Item(
+                (reference, argument), function, signature, {}, {},
+                compile_schema(signature.input_schema)))
+        return _decorate(add_completion, None, {})
+
+    def _add(self, registry: dict, feature: str, item: Item) -> None:
+        if item.key in registry:
+            raise UsageError(f"{item.key!r} is registered twice")
+        registry[item.key] = item
+        self.features |= {feature}
+
+    # ---- answering
+
+    def receive(self, value: Any, headers: Optional[Headers], session: Optional[Session],
+                channel: Channel, needs_session: bool = False) -> Answer:
+        """Return the Answer to a JSON value from a client; never raises.
+
+        `headers` are those of the HTTP request, None on stdio; `session` the living legacy
+        session that it names. In 2025-03-26 the value may be a batch.
+        """
+        if isinstance(value, list) and value and self._takes_batches(headers, session):
+            answers = [self.receive(part, headers, session, channel, needs_session)
+                       for part in value]
+            data = b",".join(answer.data for answer in answers if answer.data)
+            return Answer(200, b"[" + data + b"]") if data else Answer(202)
+        meta: dict = {}
+        try:
+            message = parse_message(value)
+            meta = find_meta(message)
+            route = classify_message(Inbound(message, meta, headers, session, self.features,
+                                             needs_session))
+        except MCPError as error:
+            era = "modern" if is_modern(meta, headers) else "legacy"
+            return self._build_error(find_request_id(value), error, era)
+        except HTTPRefusal as refusal:
+            return build_refusal(refusal)
+        if not isinstance(message, Request):
+            return Answer(202)
+        return self._answer(route, channel)
+
+    def _takes_batches(self, headers: Optional[Headers], session: Optional[Session]) -> bool:
+        version = session.version if session else (headers or {}).get("mcp-protocol-version")
+        return version == BATCH_VERSION
+
+    def _answer(self, route: Route, channel: Channel) -> Answer:
+        """Return the Answer of the handler of a routed request."""
+        request = route.message
+        try:
+            result = HANDLERS[request.method](self, request.params, Context(self, route, channel))
+            data = format_message(build_result(request.id, self._complete(result, route)))
+            return Answer(200, data)
+        except MCPError as error:
+            return self._build_error(request.id, error, route.era)
+        except ToolError as error:
+            return self._build_error(request.id, MCPError(INTERNAL_ERROR, str(error)), route.era)
+        except (Exception, SystemExit):
+            # The one catch-all: what a stranger gets to see says nothing of the cause.
+            self.runtime.log_exception(f"{request.method} failed")
+            return self._build_error(request.id, MCPError(INTERNAL_ERROR, "Internal error"),
+                                     route.era)
+
+    def _build_error(self, request_id: Union[str, int, None], error: MCPError,
+                     era: str) -> Answer:
+        return Answer(find_status(error.code, era), format_message(build_error(request_id, error)))
+
+    def _complete(self, result: dict, route: Route) -> dict:
+        """Return a handler's result with what the protocol adds to every one."""
+        if METHODS[route.message.method].cacheable:
+            result = {**self._cache_hints, **result}
+        if route.era == "modern":
+            meta = {META_SERVER_INFO: self.info, **result.get("_meta", {})}
+            result = {"resultType": "complete", **result, "_meta": meta}
+        return result
+
+    # ---- the handlers: handle_x_y serves the method x/y and nothing else
+
+    def handle_initialize(self, params: dict, context: Context) -> dict:
+        """Open the legacy conversation; answer with a revision that both speak."""
+        requested = params["protocolVersion"]
+        # A modern or unknown version is never echoed: it has no handshake to agree on.
+        version = requested if requested in LEGACY_VERSIONS else LATEST_LEGACY_VERSION
+        client_info, capabilities = params.get("clientInfo"), params.get("capabilities")
+        context._channel.open_session(
+            version, client_info if isinstance(client_info, dict) else {},
+            capabilities if isinstance(capabilities, dict) else {})
+        return _without_none({"capabilities": self.capabilities, "protocolVersion": version,
+                              "serverInfo": self.info, "instructions": self.instructions})
+
+    def handle_server_discover(self, params: dict, context: Context) -> dict:
+        """Say which revisions and features there are."""
+        return _without_none({"supportedVersions": list(SUPPORTED_VERSIONS),
+                              "capabilities": self.capabilities,
+                              "instructions": self.instructions})
+
+    @property
+    def capabilities(self) -> dict:
+        """What the server declares: one member for each feature that it has."""
+        return {feature: {} for feature in sorted(self.features)}
+
+    def handle_ping(self, params: dict, context: Context) -> dict:
+        """Say that the server is alive."""
+        return {}
+
+    def handle_logging_set_level(self, params: dict, context: Context) -> dict:
+        """Remember which log messages a legacy session wants."""
+        if params["level"] not in LOG_LEVELS:
+            raise MCPError(INVALID_PARAMS, "Invalid params: level must be one of "
+                           f"{', '.join(LOG_LEVELS)}, but is {shorten(params['level'])}")
+        if context._route.session is not None:
+            context._route.session.log_level = params["level"]
+        return {}
+
+    def _list(self, member: str, registry: Dict[str, Item], params: dict,
+              context: Context) -> dict:
+        """Return one page of a registry, in the order of registration."""
+        items = list(registry.values())
+        start = _parse_cursor(params.get("cursor"), len(items))
+        end = start + self.page_size
+        modern = context._route.era == "modern"
+        page = {member: [item.definition if modern else item.legacy_definition
+                         for item in items[start:end]]}
+        if end < len(items):
+            page["nextCursor"] = _format_cursor(end)
+        return page
+
+    def handle_tools_list(self, params: dict, context: Context) -> dict:
+        """List the tools."""
+        return self._list("tools", self.tools, params, context)
+
+    def handle_resources_list(self, params: dict, context: Context) -> dict:
+        """List the resources."""
+        return self._list("resources", self.resources, params, context)
+
+    def handle_resources_templates_list(self, params: dict, context: Context) -> dict:
+        """List the resource templates."""
+        return self._list("resourceTemplates", self.templates, params, context)
+
+    def handle_prompts_list(self, params: dict, context: Context) -> dict:
+        """List the prompts."""
+        return self._list("prompts", self.prompts, params, context)
+
+    def handle_tools_call(self, params: dict, context: Context) -> dict:
+        """Run a tool. What goes wrong inside it is a result: the model may mend it."""
+        tool = self.tools.get(params["name"])
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {shorten(params['name'])}")
+        arguments = params.get("arguments") or {}
+        errors = tool.input_schema.errors(arguments)
+        if errors:
+            return _build_tool_error(f"Invalid arguments for tool {tool.key!r}: "
+                                     + "; ".join(errors))
+        try:
+            value = tool.run(arguments, context)
+            return build_tool_result(value, tool, context._route.era)
+        except MCPError:
+            raise
+        except ToolError as error:
+            return _build_tool_error(str(error))
+        except (Exception, SystemExit):
+            self.runtime.log_exception(f"tool {tool.key} failed")
+            return _build_tool_error(f"Error calling tool {tool.key!r}: internal error")
+
+    def handle_resources_read(self, params: dict, context: Context) -> dict:
+        """Read the resource at a URI, or from the first template that makes it."""
+        uri = params["uri"]
+        item, arguments = self.resources.get(uri), {}
+        if item is None:
+            item, arguments = self._find_template(uri)
+        if item is None:
+            raise MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
+        return build_read_result(item.run(arguments, context), uri, item.mime_type)
+
+    def _find_template(self, uri: str) -> Tuple[Optional[Item], dict]:
+        for item in list(self.templates.values()):
+            match = item.pattern.fullmatch(uri)
+            if match is None:
+                continue
+            texts = {name: parse_percent(text) for name, text in match.groupdict().items()}
+            arguments = coerce_texts(texts, item.signature.input_schema)
+            if not item.input_schema.errors(arguments):
+                return item, arguments
+        return None, {}
+
+    def handle_prompts_get(self, params: dict, context: Context) -> dict:
+        """Fill in a prompt."""
+        item = self.prompts.get(params["name"])
+        if item is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shorten(params['name'])}")
+        arguments = coerce_texts(params.get("arguments") or {}, item.signature.input_schema)
+        errors = item.input_schema.errors(arguments)
+        if errors:
+            raise MCPError(INVALID_PARAMS, f"Invalid arguments for prompt {item.key!r}: "
+                           + "; ".join(errors))
+        return build_prompt_result(item.run(arguments, context), item.definition)
+
+    def handle_completion_complete(self, params: dict, context: Context) -> dict:
+        """Suggest values of an argument."""
+        reference = params["ref"].get("name", params["ref"].get("uri"))
+        name, value = params["argument"].get("name"), params["argument"].get("value")
+        if reference not in self.prompts and reference not in self.templates \
+                and reference not in self.resources:
+            raise MCPError(INVALID_PARAMS, f"Unknown reference: {shorten(params['ref'])}")
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise MCPError(INVALID_PARAMS, "Invalid params: argument needs a name and a value, "
+                           f"but is {shorten(params['argument'])}")
+        item = self.completions.get((reference, name))
+        known = {"value": value, "arguments": (params.get("context") or {}).get("arguments", {})}
+        values = [] if item is None else list(item.run(
+            {key: known[key] for key in item.signature.input_schema["properties"]}, context))
+        return {"completion": {"values": values[:100], "total": len(values),
+                               "hasMore": len(values) > 100}}
+
+
+HANDLERS = {
+    "initialize": Server.handle_initialize,
+    "server/discover": Server.handle_server_discover,
+    "ping": Server.handle_ping,
+    "logging/setLevel": Server.handle_logging_set_level,
+    "tools/list": Server.handle_tools_list,
+    "tools/call": Server.handle_tools_call,
+    "resources/list": Server.handle_resources_list,
+    "resources/templates/list": Server.handle_resources_templates_list,
+    "resources/read": Server.handle_resources_read,
+    "prompts/list": Server.handle_prompts_list,
+    "prompts/get": Server.handle_prompts_get,
+    "completion/complete": Server.handle_completion_complete,
+}
+
+
+def _decorate(add: Callable, function: Optional[Callable], options: dict) -> Callable:
+    """Return the decorated function, or the decorator when there is no function yet."""
+    def decorator(function: Callable) -> Callable:
+        add(function, **options)
+        return function
+    return decorator if function is None else decorator(function)
+
+
+def build_refusal(refusal: HTTPRefusal) -> Answer:
+    """Return the Answer that tells of a refusal: its status, and a JSON-RPC error without id."""
+    return Answer(refusal.status, format_message(build_error(None, refusal.error)),
+                  refusal.headers)
+
+
+def _format_cursor(start: int) -> str:
+    return base64.urlsafe_b64encode(b"from:%d" % start).decode("ascii")
+
+
+def _parse_cursor(cursor: Optional[str], count: int) -> int:
+    if cursor is None:
+        return 0
+    try:
+        match = re.fullmatch(rb"from:(\d{1,9})", base64.urlsafe_b64decode(cursor.encode("ascii")))
+    except ValueError:
+        match = None
+    if match is None or int(match.group(1)) >= count:
+        raise MCPError(INVALID_PARAMS, f"Invalid cursor: {shorten(cursor, 80)} "
+                       "(use the nextCursor of a list as it is)")
+    return int(match.group(1))
+
+
+# ---- what a handler returned, as the protocol wants it
+
+# Type of a content block to the members that it must have.
+CONTENT_TYPES = {"text": ("text",), "image": ("data", "mimeType"), "audio": ("data", "mimeType"),
+                 "resource": ("resource",), "resource_link": ("uri", "name")}
+
+
+def is_content_block(value: Any) -> bool:
+    """Return whether a value is a content block, as tools return and prompts carry them."""
+    return isinstance(value, dict) and isinstance(value.get("type"), str) and all(
+        member in value for member in CONTENT_TYPES.get(value["type"], ("no such type",)))
+
+
+def build_content_block(value: Any, mime_type: Optional[str] = None) -> dict:
+    """Return a str, bytes (of a media type) or content block as a content block."""
+    if is_content_block(value):
+        return value
+    if isinstance(value, bytes):
+        mime_type = mime_type or "application/octet-stream"
+        data = base64.b64encode(value).decode("ascii")
+        kind = mime_type.partition("/")[0]
+        if kind in ("image", "audio"):
+            return {"type": kind, "data": data, "mimeType": mime_type}
+        return {"type": "resource", "resource": {"uri": f"data:{mime_type};base64,",
+                                                 "mimeType": mime_type, "blob": data}}
+    return {"type": "text", "text": value if isinstance(value, str)
+            else encode_json(to_json_value(value))}
+
+
+def _is_content(value: Any) -> bool:
+    """Return whether a tool's value is content by itself, not a structure to be described."""
+    if isinstance(value, (str, bytes)) or is_content_block(value):
+        return True
+    return isinstance(value, list) and any(
+        isinstance(part, bytes) or is_content_block(part) for part in value)
+
+
+def build_tool_result(value: Any, tool: Item, era: str) -> dict:
+    """Return the `tools/call` result for what a tool returned.
+
+    A str, bytes or content blocks become content; any other JSON value becomes structured content
+    with its compact JSON as text. Raises ValueError or TypeError for what is no JSON value.
+    """
+    if isinstance(value, ToolResult):
+        return dict(value)
+    if tool.output_schema is None and (value is None or _is_content(value)):
+        values = [] if value is None else value if isinstance(value, list) else [value]
+        return {"content": [build_content_block(part, tool.mime_type) for part in values]}
+    value = to_json_value(value)
+    errors = tool.output_schema.errors(value) if tool.output_schema else ()
+    if errors:
+        raise ValueError("the result breaks the tool's own outputSchema: " + "; ".join(errors))
+    result = {"content": [build_content_block(value if isinstance(value, str)
+                                              else encode_json(value))]}
+    # Spec: 2025-11-25 and older: structured content is an object, or there is none.
+    if isinstance(value, dict) or era == "modern":
+        result["structuredContent"] = value
+    return result
+
+
+def _build_tool_error(text: str) -> dict:
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def build_read_result(value: Any, uri: str, mime_type: Optional[str]) -> dict:
+    """Return the `resources/read` result for what a resource's function returned."""
+    if isinstance(value, dict) and isinstance(value.get("contents"), list):
+        return value
+    contents = {"uri": uri, "mimeType": mime_type}
+    if isinstance(value, bytes):
+        contents["blob"] = base64.b64encode(value).decode("ascii")
+    else:
+        contents["text"] = value if isinstance(value, str) else encode_json(to_json_value(value))
+    return {"contents": [contents]}
+
+
+def build_prompt_result(value: Any, definition: dict) -> dict:
+    """Return the `prompts/get` result for what a prompt's function returned."""
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        return value
+    values = value if isinstance(value, list) else [value]
+    result = {"messages": [_build_prompt_message(part) for part in values]}
+    if "description" in definition:
+        result["description"] = definition["description"]
+    return result
+
+
+def _build_prompt_message(value: Any) -> dict:
+    if isinstance(value, dict) and "role" in value:
+        return {**value, "content": build_content_block(value["content"])}
+    return {"role": "user", "content": build_content_block(value)}
+
+
+def _build_prompt_arguments(schema: dict) -> List[dict]:
+    required = schema.get("required", ())
+    return [_without_none({"name": name, "description": member.get("description"),
+                           "required": name in required})
+            for name, member in schema["properties"].items()]
+
+
+_TEMPLATE_PART = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def parse_template(template: str) -> re.Pattern:
+    """Return the pattern of the URIs that a template makes. Spec: RFC 6570, levels 1 and 2.
+
+    `{name}` stands for text without "/", "?" and "#", `{+name}` for any text.
+    """
+    if re.search("[{}]", _TEMPLATE_PART.sub("", template)):
+        raise SchemaError(f"the template {template} has parts other than {{name}} and {{+name}}")
+    pattern, position = "", 0
+    for part in _TEMPLATE_PART.finditer(template):
+        pattern += re.escape(template[position:part.start()])
+        pattern += f"(?P<{part.group(2)}>{'.+' if part.group(1) else '[^/?#]+'})"
+        position = part.end()
+    try:
+        return re.compile(pattern + re.escape(template[position:]), re.DOTALL)
+    except re.error as error:
+        raise SchemaError(f"the template {template} cannot be used: {error}") from None
+
+
+# ---- the server that `serve` runs when it is given none
+
+class Pong(typing.TypedDict):
+    """What the pong tool answers."""
+
+    response: typing.Annotated[str, "the response from the agent"]
+
+
+def build_pong_server() -> Server:
+    """Return the server of the smallest useful transcript: one tool, which answers pong."""
+    server = Server("mcpkit pong", __version__)
+    title = "Answers every message with the word pong."
+
+    @server.tool(description=title, annotations={
+        "destructiveHint": False, "idempotentHint": True, "openWorldHint": False,
+        "readOnlyHint": True, "title": title})
+    def pong(message: typing.Annotated[str, "the message to send to the agent"]) -> Pong:
+        return {"response": "pong"}
+
+    return server
+
+
+# =============================================================================================
+# 9. SERVING
+# =============================================================================================
+# The shell around a Server: sockets, threads, clocks. HTTP on http.server with a thread for each
+# connection, and stdio. Everything that decides lies above; here bytes are moved, in time.
+
+
+def system_runtime() -> Runtime:
+    """Return the real clock, randomness, locks, and a log on standard error."""
+    return Runtime(time.monotonic, lambda: secrets.token_hex(16), threading.Lock, log_line,
+                   log_exception)
+
+
+def log_line(text: str) -> None:
+    """Write one line for the operator to standard error, controls escaped."""
+    # A closed or full stderr must never break the answer to a client.
+    try:
+        sys.stderr.write(escape_text(text, keep="\n") + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+def log_exception(text: str) -> None:
+    """Write a line and the traceback of the current exception to standard error."""
+    import traceback
+    log_line(f"{text}\n{traceback.format_exc()}")
+
+
+def is_peer_gone(sock: socket.socket) -> bool:
+    """Return whether the other end has closed its side, without waiting and without reading."""
+    try:
+        if not _is_ready(sock, "in"):
+            return False
+        return sock.recv(1, socket.MSG_PEEK) == b""
+    except (OSError, ValueError):
+        return True
+
+
+def _is_ready(sock: socket.socket, direction: str) -> bool:
+    """Return whether a socket can be read or written right now."""
+    if hasattr(select, "poll"):              # select.select stops at descriptor 1024 on Unix
+        poller = select.poll()
+        poller.register(sock, select.POLLIN if direction == "in" else select.POLLOUT)
+        return bool(poller.poll(0))
+    sets = ([sock], [], []) if direction == "in" else ([], [sock], [])
+    return any(select.select(*sets, 0))
+
+
+def set_patience(sock: socket.socket, direction: int, seconds: float) -> None:
+    """Have a blocking socket give up after some seconds: SO_RCVTIMEO or SO_SNDTIMEO.
+
+    settimeout would do the same with two more system calls and hand-overs of the interpreter lock
+    for each read and write; it is used only where the kernel's way is spelled differently.
+    """
+    if os.name == "posix":
+        whole = int(seconds)
+        sock.setsockopt(socket.SOL_SOCKET, direction,
+                        struct.pack("ll", whole, int((seconds - whole) * 1e6)))
+    else:
+        sock.settimeout(seconds)
+
+
+class SocketReader:
+    """The one reader of requests: heads and bodies from a socket, each within its time.
+
+    Bytes that came beyond what was asked for (pipelined requests) wait in its buffer.
+    """
+
+    def __init__(self, sock: socket.socket, limits: Limits):
+        self._sock = sock
+        self._limits = limits
+        self._buffer = b""
+        self._is_idle_patience = False       # whether the socket waits for idle_seconds now
+
+    def read_head(self) -> Optional[bytes]:
+        """Return the bytes of the next request's head, None when the client has gone.
+
+        Waits `idle_seconds` for its first byte and `read_seconds` for all of it.
+        """
+        if not self._buffer and not self._receive(None):
+            return None
+        deadline = 0.0
+        while True:
+            if self._buffer[:2] == b"\r\n":          # RFC 9112, 2.2: empty lines before a request
+                self._buffer = self._buffer.lstrip(b"\r\n")
+            end = self._buffer.find(b"\r\n\r\n")
+            self._check_head(end)
+            if end >= 0:
+                head, self._buffer = self._buffer[:end], self._buffer[end + 4:]
+                return head
+            deadline = deadline or time.monotonic() + self._limits.read_seconds
+            if not self._receive(deadline):
+                return None
+
+    def _check_head(self, end: int) -> None:
+        """Refuse, at once, what is too long or will never be a head."""
+        buffer = self._buffer
+        size = end if end >= 0 else len(buffer)
+        if size > self._limits.max_head:
+            raise HTTPRefusal(431, f"the request line and headers are larger than "
+                              f"{self._limits.max_head:,} bytes")
+        if end < 0 and buffer and not (0x21 <= buffer[0] <= 0x7e or buffer[0] == 0x0d):
+            raise HTTPRefusal(400, "this is not HTTP (a TLS handshake?): the port speaks plain "
+                              "HTTP/1.1")
+        newline = buffer.find(b"\n", 0, size)
+        if newline >= 0 and buffer[newline - 1:newline] != b"\r":
+            raise HTTPRefusal(400, "lines of a head end with CRLF, but one ends with LF alone")
+
+    def read_body(self, length: Optional[int]) -> bytes:
+        """Return a body of `length` bytes, or a chunked one when it is None.
+
+        Raises HTTPRefusal for broken chunks (400), too much (413), too slow (408), and
+        ConnectionError when the client vanishes in the middle.
+        """
+        deadline = time.monotonic() + self._limits.read_seconds
+        if length is not None:
+            return self._read_exactly(length, deadline)
+        body = bytearray()
+        while True:
+            size = self._read_chunk_size(deadline)
+            if len(body) + size > self._limits.max_body:
+                raise refuse_size(self._limits.max_body)
+            if size == 0:
+                break
+            body += self._read_exactly(size, deadline)
+            if self._read_exactly(2, deadline) != b"\r\n":
+                raise HTTPRefusal(400, "a chunk is longer than its size says")
+        trailers = 0
+        while self._read_line(deadline):      # trailers are read over
+            trailers += 1
+            if trailers > self._limits.max_headers:
+                raise HTTPRefusal(431, f"more than {self._limits.max_headers} trailers")
+        return bytes(body)
+
+    def _read_chunk_size(self, deadline: float) -> int:
+        line = self._read_line(deadline)
+        size = line.partition(b";")[0].rstrip(b" \t")        # chunk extensions are read over
+        if re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size) is None:
+            raise HTTPRefusal(400, f"a chunk size is malformed: {shorten(line, 40)}")
+        return int(size, 16)
+
+    def _read_line(self, deadline: float) -> bytes:
+        while True:
+            end = self._buffer.find(b"\n")
+            if end >= 0:
+                line, self._buffer = self._buffer[:end + 1], self._buffer[end + 1:]
+                if not line.endswith(b"\r\n") or b"\r" in line[:-2]:
+                    raise HTTPRefusal(400, "a line of a chunked body does not end with CRLF")
+                return line[:-2]
+            if len(self._buffer) > 4096:
+                raise HTTPRefusal(400, "a line of a chunked body is longer than 4,096 bytes")
+            self._receive_more(deadline)
+
+    def _read_exactly(self, count: int, deadline: float) -> bytes:
+        parts = []
+        while len(self._buffer) < count:
+            parts.append(self._buffer)
+            count -= len(self._buffer)
+            self._buffer = b""
+            self._receive_more(deadline)
+        data, self._buffer = self._buffer[:count], self._buffer[count:]
+        return b"".join([*parts, data]) if parts else data
+
+    def _receive_more(self, deadline: float) -> None:
+        if not self._receive(deadline):
+            raise ConnectionError("the client closed the connection inside a request")
+
+    def _receive(self, deadline: Optional[float]) -> bool:
+        """Take in what comes next; return False at the end. No deadline: the idle time."""
+        if deadline is not None:
+            self._is_idle_patience = False
+            set_patience(self._sock, socket.SO_RCVTIMEO, max(0.001, deadline - time.monotonic()))
+        elif not self._is_idle_patience:
+            self._is_idle_patience = True
+            set_patience(self._sock, socket.SO_RCVTIMEO, self._limits.idle_seconds)
+        try:
+            data = self._sock.recv(65536)
+        except (socket.timeout, BlockingIOError):
+            if deadline is None:
+                return False
+            raise HTTPRefusal(408, f"the request did not arrive within "
+                              f"{self._limits.read_seconds:g} s") from None
+        self._buffer = self._buffer + data if self._buffer else data
+        return bool(data)
+
+
+class HTTPChannel(Channel):
+    """The answer to one request: a JSON object, or an event stream once there is something to
+    stream. Its lock covers everything that writes, since the watcher may be the first to."""
+
+    def __init__(self, handler: HTTPHandler, streams: bool):
+        self._handler = handler
+        self._streams = streams              # whether an event stream may be the answer
+        self._lock = threading.Lock()
+        self._started = self._last_write = time.monotonic()
+        self._is_streaming = False           # guarded by _lock, as the two below
+        self._is_finished = False
+        self._is_broken = False
+        self.closed: Optional[threading.Event] = None        # set at the end of a standing stream
+
+    def send(self, message: dict) -> None:
+        """Send a notification; the first makes the answer an event stream."""
+        if self._streams:
+            data = format_event(encode_json(message))
+            with self._lock:
+                if not self._is_finished:
+                    self._write_stream(data)
+
+    def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
+        """Open a session where the server keeps them; its id goes out with the answer."""
+        server = self._handler.server.mcp
+        if server.keeps_sessions:
+            self.session = server.sessions.create(version, client_info, client_capabilities)
+
+    def finish(self, answer: Answer) -> None:
+        """Send the answer, as the last event of the stream if there is one."""
+        handler = self._handler
+        with self._lock:
+            self._is_finished = True
+            if self._is_streaming or (self._streams and answer.status == 200
+                                      and handler.server.mcp.stream == "always"):
+                self._write_stream(format_event(answer.data.decode("ascii")), last=True)
+            else:
+                handler.send_answer(answer, self._session_header())
+
+    def open_stream(self) -> None:
+        """Open the stream of a GET, which stays open until somebody closes it."""
+        with self._lock:
+            self._write_stream(b"")
+
+    def close(self) -> None:
+        """End a stream that stays open."""
+        with self._lock:
+            if not self._is_finished:
+                self._is_finished = True
+                self._write_stream(b"", last=True)
+        if self.closed is not None:
+            self.closed.set()
+
+    def watch(self, now: float) -> None:
+        """See to a request that takes its time: is the client there, does it know we are?
+
+        Called by the watcher, which must never wait: a channel that is busy is left alone.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            sock = self._handler.connection
+            if self._is_finished or self.cancelled:
+                return
+            if is_peer_gone(sock):
+                # Or it has only shut its sending side: the handler is told, the answer is tried.
+                self._cancel()
+            elif self._is_due(now) and _is_ready(sock, "out"):
+                self._write_stream(b": keep-alive\n\n")
+        finally:
+            self._lock.release()
+
+    def _is_due(self, now: float) -> bool:
+        if self._is_streaming:
+            return now - self._last_write >= KEEP_ALIVE_SECONDS
+        return self._streams and now - self._started >= STREAM_AFTER_SECONDS
+
+    def _cancel(self) -> None:
+        self.cancelled = True
+        self._handler.close_connection = True
+        if self.closed is not None:
+            self.closed.set()
+
+    def _session_header(self) -> tuple:
+        return ((HEADER_SESSION_ID, self.session.id),) if self.session else ()
+
+    def _write_stream(self, data: bytes, last: bool = False) -> None:
+        """Write events, after the head of the stream if it is not out yet. Holds the lock."""
+        handler = self._handler
+        if self._is_broken:
+            return
+        head = b"" if self._is_streaming else handler.build_stream_head(self._session_header())
+        self._is_streaming = True
+        self._last_write = time.monotonic()
+        if not handler.is_http_1_0:
+            data = (b"%x\r\n%b\r\n" % (len(data), data) if data else b"") + (
+                b"0\r\n\r\n" if last else b"")
+        if not handler.send_bytes(head + data):
+            self._is_broken = True
+            self._cancel()
+
+
+class HTTPHandler(http.server.BaseHTTPRequestHandler):
+    """One connection of an HTTPService: request after request, each answered in one write."""
+
+    server: HTTPService
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    rbufsize = -1
+    is_http_1_0 = False
+
+    def setup(self) -> None:
+        """Prepare to read requests with a reader of our own: strict, fast and bounded in time."""
+        super().setup()
+        self.reader = SocketReader(self.connection, self.server.mcp.limits)
+        set_patience(self.connection, socket.SO_SNDTIMEO, self.server.mcp.limits.read_seconds)
+        self.origin: Optional[str] = None
+
+    def handle_one_request(self) -> None:
+        """Read and answer one request; afterwards the connection is in step, or closed."""
+        self.close_connection, self.origin, self.is_http_1_0 = True, None, False
+        try:
+            data = self.reader.read_head()
+            if data is None:
+                return
+            try:
+                admission = self.server.admit(data)
+            except HTTPRefusal:
+                self.origin = find_allowed_origin(data, self.server.policy)
+                raise
+            head = admission.head
+            self.origin, self.is_http_1_0 = admission.origin, head.is_http_1_0
+            if admission.expects_continue:
+                self.send_bytes(b"HTTP/1.1 100 Continue\r\n\r\n")
+            body = self.reader.read_body(admission.length)
+            self.close_connection = not admission.keep_alive or self.server.is_stopping
+            SERVE_METHODS[head.method](self, head, body)
+        except HTTPRefusal as refusal:
+            # What was not read of this request must never be taken for the next one.
+            self.close_connection = True
+            self.send_answer(build_refusal(refusal))
+            self.drain()
+        except OSError as error:
+            self.close_connection = True
+            self.server.log_debug(f"connection lost: {error}")
+
+    def serve_post(self, head: Head, body: bytes) -> None:
+        """Answer a POST, which carries one message."""
+        service, mcp, session = self.server, self.server.mcp, None
+        if mcp.keeps_sessions and not is_modern({}, head.headers):
+            session = mcp.sessions.find(head.headers.get("mcp-session-id"))
+        channel = HTTPChannel(self, service.policy.streams)
+        try:
+            value = parse_json(body, mcp.limits.max_depth)
+        except ValueError as error:
+            answer = build_refusal(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
+        else:
+            service.watched.add(channel)
+            try:
+                answer = mcp.receive(value, head.headers, session, channel, mcp.keeps_sessions)
+            finally:
+                service.watched.discard(channel)
+        channel.finish(answer)
+        if service.verbose:
+            service.log_request(head, body, answer, channel)
+
+    def serve_get(self, head: Head, body: bytes) -> None:
+        """Open the standing stream of a legacy session. Spec: 2025-11-25 transports, Listening."""
+        session = self._find_session(head)
+        channel = HTTPChannel(self, False)
+        channel.session, channel.closed = session, threading.Event()
+        session.streams.add(channel)
+        self.server.watched.add(channel)
+        try:
+            channel.open_stream()
+            channel.closed.wait()
+        finally:
+            self.server.watched.discard(channel)
+            session.streams.discard(channel)
+
+    def serve_delete(self, head: Head, body: bytes) -> None:
+        """End a legacy session."""
+        session = self._find_session(head)
+        self.server.mcp.sessions.delete(session.id)
+        self.send_answer(Answer(200))
+
+    def _find_session(self, head: Head) -> Session:
+        session = self.server.mcp.sessions.find(head.headers.get("mcp-session-id"))
+        if session is None:
+            raise refuse_session(head.headers)
+        version = head.headers.get("mcp-protocol-version", session.version)
+        if version not in LEGACY_VERSIONS:
+            raise HTTPRefusal(400, str(refuse_version(version).message))
+        return session
+
+    def serve_options(self, head: Head, body: bytes) -> None:
+        """Answer a browser that asks before it sends (CORS); needs no token and no session."""
+        wanted = split_list(head.headers.get("access-control-request-headers", "").lower())
+        names = list(CORS_HEADERS) + [name for name in wanted if name not in CORS_HEADERS
+                                      and re.fullmatch(r"mcp-[a-z0-9-]+", name)]
+        self.send_answer(Answer(204, b"", (
+            ("Allow", self.server.policy.allow),
+            ("Access-Control-Allow-Methods", self.server.policy.allow + ", OPTIONS"),
+            ("Access-Control-Allow-Headers", ", ".join(names)),
+            ("Access-Control-Max-Age", "86400"))))
+
+    # ---- writing
+
+    def build_head(self, status: int, headers: tuple) -> bytes:
+        """Return the head of an answer, without the blank line."""
+        return format_head(status, REASONS.get(status, ""), headers, self.server.http_date(),
+                           self.origin, self.close_connection)
+
+    def build_stream_head(self, headers: tuple) -> bytes:
+        """Return the head of an event stream, and have the connection closed after one that
+        cannot be chunked."""
+        if self.is_http_1_0:
+            self.close_connection = True
+        framing = () if self.is_http_1_0 else (("Transfer-Encoding", "chunked"),)
+        keep = () if self.close_connection else (("Connection", "keep-alive"),)
+        return self.build_head(200, STREAM_HEADERS + keep + framing + headers) + b"\r\n"
+
+    def send_answer(self, answer: Answer, headers: tuple = ()) -> None:
+        """Send head and body in one write: two would wait for each other's acknowledgement."""
+        headers += answer.headers
+        head = self.build_head(answer.status, JSON_HEADERS + headers if answer.data else headers)
+        length = b"" if answer.status == 204 else b"Content-Length: %d\r\n" % len(answer.data)
+        self.send_bytes(b"%b%b\r\n%b" % (head, length, answer.data))
+
+    def send_bytes(self, data: bytes) -> bool:
+        """Send bytes; return whether the client still takes them."""
+        try:
+            self.connection.sendall(data)
+            return True
+        except OSError as error:
+            self.close_connection = True
+            self.server.log_debug(f"the client went away: {error}")
+            return False
+
+    def drain(self) -> None:
+        """Read away what a refused client still sends, for two seconds at most.
+
+        Closing at once would reset the connection, and the client would never see why.
+        """
+        try:
+            self.connection.shutdown(socket.SHUT_WR)
+            deadline = time.monotonic() + 2.0
+            while time.monotonic() < deadline:
+                set_patience(self.connection, socket.SO_RCVTIMEO,
+                             max(0.001, deadline - time.monotonic()))
+                if not self.connection.recv(65536):
+                    return
+        except OSError:
+            pass
+
+    def finish(self) -> None:
+        """Close quietly, whatever state the connection is in."""
+        try:
+            super().finish()
+        except OSError:
+            pass
+
+
+SERVE_METHODS = {"POST": HTTPHandler.serve_post, "GET": HTTPHandler.serve_get,
+                 "DELETE": HTTPHandler.serve_delete, "OPTIONS": HTTPHandler.serve_options}
+
+REASONS = dict(http.client.responses)
+
+JSON_HEADERS = (("Content-Type", JSON_TYPE),)
+STREAM_HEADERS = (("Cache-Control", "no-cache, no-transform"), ("Content-Type", STREAM_TYPE),
+                  ("X-Accel-Buffering", "no"))
+
+# What a page may send to us; other mcp-* names that it asks for are added.
+CORS_HEADERS = ("accept", "authorization", "content-type", "last-event-id", "mcp-method",
+                "mcp-name", "mcp-protocol-version", "mcp-session-id")
+
+
+class HTTPService(http.server.ThreadingHTTPServer):
+    """A Server bound to an address. `url` is where it is reached.
+
+    As a context manager it serves in a thread of its own and stops at the end of the block.
+    Port 0 lets the system pick one. Raises TransportError when the address cannot be bound.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 512
+    allow_reuse_address = os.name == "posix"
+
+    def __init__(self, mcp: Server, host: str = "127.0.0.1", port: int = 8000,
+                 path: str = "/mcp", allow_origins: tuple = (), allow_hosts: tuple = (),
+                 verbose: bool = False):
+        self.mcp = mcp
+        self.verbose = verbose
+        self.watched: set = set()            # channels of requests that are being served
+        self._date = (0, "")
+        self._connections = 0                # guarded by _connections_lock
+        self._connections_lock = threading.Lock()
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__((host, port), HTTPHandler)
+        except OSError as error:
+            raise TransportError(f"cannot listen on {host}:{port}: {error.strerror or error}"
+                                 ) from None
+        self.policy = Policy(path, is_loopback(host), frozenset(map(str.lower, allow_hosts)),
+                             frozenset(origin.lower().rstrip("/") for origin in allow_origins),
+                             mcp.stream != "never", mcp.keeps_sessions, mcp.limits)
+        # Clients repeat their headers to the byte; what they say is worked out once.
+        self.admit = functools.lru_cache(maxsize=64)(functools.partial(admit, self.policy))
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{self.server_address[1]}{path}"
+        self._stopped = threading.Event()
+        threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether connections are no longer kept."""
+        return self._stopped.is_set()
+
+    def server_bind(self) -> None:
+        """Bind without looking up our own name, which can hang where there is no resolver."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
+
+    def __enter__(self) -> HTTPService:
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True,
+                         name="mcpkit-http").start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End open streams, take no more requests and free the address."""
+        self._stopped.set()
+        for channel in tuple(self.watched):
+            if channel.closed is not None:
+                channel.close()
+        self.shutdown()
+        self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, or say at once that there are too many."""
+        with self._connections_lock:
+            accepted = self._connections < self.mcp.limits.max_connections
+            self._connections += accepted
+        if accepted:
+            super().process_request(request, client_address)
+        else:
+            self._refuse_connection(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, and count it out."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            with self._connections_lock:
+                self._connections -= 1
+
+    def _refuse_connection(self, request: socket.socket) -> None:
+        refusal = HTTPRefusal(503, f"there are {self.mcp.limits.max_connections} connections "
+                              "already: try again soon")
+        body = build_refusal(refusal).data
+        try:
+            request.setblocking(False)
+            request.send(b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                         b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+                         % (len(body), body))
+        except OSError:
+            pass
+        self.shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what should never happen; the other connections go on."""
+        self.mcp.runtime.log_exception("a connection failed")
+
+    def http_date(self) -> str:
+        """Return the Date of an answer; made once a second, since making it is slow."""
+        now = int(time.time())
+        if self._date[0] != now:
+            import email.utils
+            self._date = (now, email.utils.formatdate(now, usegmt=True))
+        return self._date[1]
+
+    def log_debug(self, text: str) -> None:
+        """Write a line to the log when the service is verbose."""
+        if self.verbose:
+            self.mcp.runtime.log(text)
+
+    def log_request(self, head: Head, body: bytes, answer: Answer, channel: HTTPChannel) -> None:
+        """Write a request and its answer, shortened, to the log."""
+        took = (time.monotonic() - channel._started) * 1000
+        self.mcp.runtime.log(f"{head.method} {head.target} {shorten(body)}\n"
+                             f"  {answer.status} {took:.1f} ms {shorten(answer.data)}")
+
+    def _watch(self) -> None:
+        """Look after the requests that are being served, until the service stops."""
+        while not self._stopped.wait(0.25):
+            now = time.monotonic()
+            for channel in tuple(self.watched):
+                channel.watch(now)
+
+
+class StdioChannel(Channel):
+    """The way back over standard output, shared by all requests of one StdioService."""
+
+    def __init__(self, service: StdioService):
+        self._service = service
+
+    def send(self, message: dict) -> None:
+        """Send a notification, unless the client has cancelled."""
+        if not self.cancelled:
+            self._service.write_line(format_message(message))
+
+    def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
+        """Remember the legacy client for as long as the process lives."""
+        self._service.session = Session(None, version, client_info, client_capabilities)
+
+
+class StdioService:
+    """A Server on a pair of byte streams: one message a line, answers in the order they are ready.
+
+    `run` returns when the input ends, at most `grace_seconds` after it if calls still run.
+    """
+
+    def __init__(self, mcp: Server, reader: Any, writer: Any, grace_seconds: float = 0.8):
+        self.session: Optional[Session] = None
+        self._mcp = mcp
+        self._reader = reader
+        self._writer = writer
+        self._grace_seconds = grace_seconds
+        self._lock = threading.Lock()                   # one line at a time
+        self._running: Dict[Any, StdioChannel] = {}     # by request id; changed key by key
+        self._threads: List[threading.Thread] = []
+
+    def run(self) -> None:
+        """Serve until the input ends or the output is closed."""
+        while True:
+            line = self._read_line()
+            if line is None:
+                break
+            if line.strip():
+                self.receive_line(line)
+        deadline = time.monotonic() + self._grace_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _read_line(self) -> Optional[bytes]:
+        """Return the next line, None at the end; one that is too long is answered and skipped."""
+        limit = self._mcp.limits.max_body
+        line = self._reader.readline(limit + 2)
+        if len(line) > limit + 1:
+            while line and not line.endswith(b"\n"):
+                line = self._reader.readline(65536)
+            self._write_answer(build_refusal(refuse_size(limit)))
+            return b"\n"
+        return line or None
+
+    def receive_line(self, line: bytes) -> None:
+        """Answer one line; what runs the author's code gets a thread, so that others go on."""
+        try:
+            value = parse_json(line, self._mcp.limits.max_depth)
+        except ValueError as error:
+            self._write_answer(build_refusal(HTTPRefusal(400, f"Parse error: {error}",
+                                                         code=PARSE_ERROR)))
+            return
+        method = value.get("method") if isinstance(value, dict) else None
+        if method == "notifications/cancelled":
+            self._cancel(value.get("params"))
+        elif method in SLOW_METHODS:
+            thread = threading.Thread(target=self._answer, args=(value,), daemon=True)
+            self._threads = [old for old in self._threads if old.is_alive()] + [thread]
+            thread.start()
+        else:
+            self._answer(value)
+
+    def _cancel(self, params: Any) -> None:
+        request_id = params.get("requestId") if isinstance(params, dict) else None
+        if is_request_id(request_id) and request_id in self._running:
+            self._running[request_id].cancelled = True
+
+    def _answer(self, value: Any) -> None:
+        channel, request_id = StdioChannel(self), find_request_id(value)
+        if request_id is not None:
+            self._running[request_id] = channel
+        answer = self._mcp.receive(value, None, self.session, channel)
+        if request_id is not None:
+            self._running.pop(request_id, None)
+        if not channel.cancelled:
+            self._write_answer(answer)
+
+    def _write_answer(self, answer: Answer) -> None:
+        if answer.data:
+            self.write_line(answer.data)
+
+    def write_line(self, data: bytes) -> None:
+        """Write one message; a closed output ends nothing but the writing."""
+        try:
+            with self._lock:
+                self._writer.write(data + b"\n")
+                self._writer.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def serve_stdio(server: Server) -> None:
+    """Serve on this process's standard input and output until the input ends.
+
+    What tools print would break the protocol: while serving, `print` and child processes write to
+    standard error instead.
+    """
+    with open(os.dup(1), "wb") as writer:
+        os.dup2(2, 1)
+        sys.stdout = sys.stderr
+        StdioService(server, sys.stdin.buffer, writer).run()
+
+
+# =============================================================================================
+# 10. CLIENT
+# =============================================================================================
+# In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
+# decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
+
+
+class Incoming(NamedTuple):
+    """The answer of a peer to one message, whatever carried it.
+
+    `status` is the HTTP status, None on stdio; `response` the JSON-RPC response, None where there
+    was none; `text` the start of a body that was something else.
+    """
+
+    status: Optional[int]
+    headers: Headers
+    response: Optional[Response]
+    text: str = ""
+
+
+class Conversation:
+    """What a client knows of its peer, and so how it talks to it.
+
+    `era` is None until it is known. Owned by one Client, which changes it under its lock.
+    """
+
+    def __init__(self, client_info: dict, capabilities: dict):
+        self.client_info = client_info
+        self.client_capabilities = capabilities
+        self.era: Optional[str] = None
+        self.version: str = LATEST_MODERN_VERSION
+        self.session_id: Optional[str] = None
+        self.server_info: dict = {}
+        self.capabilities: dict = {}
+        self.instructions: Optional[str] = None
+
+    def build_params(self, params: Optional[dict]) -> Optional[dict]:
+        """Return the params of a request, in the modern era with its `_meta`."""
+        if self.era == "legacy":
+            return params
+        own = {META_PROTOCOL_VERSION: self.version, META_CLIENT_INFO: self.client_info,
+               META_CLIENT_CAPABILITIES: self.client_capabilities}
+        params = params or {}
+        return {**params, "_meta": {**own, **params.get("_meta", {})}}
+
+    def build_headers(self, message: dict) -> Headers:
+        """Return the protocol's own headers for a message. Spec: streamable-http."""
+        headers = {"Accept": RPC_ACCEPT, "Content-Type": JSON_TYPE}
+        method = message.get("method")
+        if self.era == "legacy":
+            if method != "initialize":
+                headers[HEADER_PROTOCOL_VERSION] = self.version
+                if self.session_id is not None:
+                    headers[HEADER_SESSION_ID] = self.session_id
+            return headers
+        headers[HEADER_PROTOCOL_VERSION] = message["params"]["_meta"][META_PROTOCOL_VERSION]
+        headers[HEADER_METHOD] = format_header_value(method)
+        fact = METHODS.get(method)
+        if fact is not None and fact.name_param in message["params"]:
+            headers[HEADER_NAME] = format_header_value(str(message["params"][fact.name_param]))
+        return headers
+
+    def build_initialize(self) -> dict:
+        """Return the params that open a legacy conversation."""
+        return {"protocolVersion": LATEST_LEGACY_VERSION,
+                "capabilities": self.client_capabilities, "clientInfo": self.client_info}
+
+    def learn_initialize(self, result: dict, session_id: Optional[str]) -> None:
+        """Take in the answer to `initialize`; raises ProtocolError when it is unusable."""
+        version = result.get("protocolVersion")
+        if version not in LEGACY_VERSIONS:
+            raise ProtocolError(f"the server chose protocolVersion {shorten(version)}, but the "
+                                f"handshake offers {', '.join(LEGACY_VERSIONS)}")
+        self.era, self.version, self.session_id = "legacy", version, session_id
+        self._learn_server(result, result.get("serverInfo"))
+
+    def learn_discover(self, result: dict, version: str) -> None:
+        """Take in a DiscoverResult that names a version we speak."""
+        self.era, self.version, self.session_id = "modern", version, None
+        meta = result.get("_meta")
+        self._learn_server(result, meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
+
+    def _learn_server(self, result: dict, server_info: Any) -> None:
+        self.server_info = server_info if isinstance(server_info, dict) else {}
+        capabilities = result.get("capabilities")
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        self.instructions = result.get("instructions")
+
+
+class EraDecision(NamedTuple):
+    """What the answer to `server/discover` says of the peer.
+
+    `outcome`: "modern" (with the `version` to speak), "legacy" (send `initialize`), "retry"
+    (discover again with `version`), "refused" (401 or 403), or "error".
+    """
+
+    outcome: str
+    version: str = ""
+    error: Optional[MCPKitError] = None
+
+
+def _decide_by_result(answer: Incoming) -> Optional[EraDecision]:
+    """A DiscoverResult names what the peer speaks."""
+    result = answer.response.result if answer.response else None
+    if not result or "supportedVersions" not in result and "capabilities" not in result:
+        return None                                    # an empty result is no DiscoverResult
+    return _decide_by_versions(result.get("supportedVersions"), "modern", "supportedVersions")
+
+
+def _decide_by_versions(versions: Any, outcome: str, name: str) -> EraDecision:
+    if not isinstance(versions, list) or not versions:
+        return EraDecision("error", error=ProtocolError(
+            f"the server's {name} must be a list of versions, but is {shorten(versions)}"))
+    common = [version for version in reversed(MODERN_VERSIONS) if version in versions]
+    if common:
+        return EraDecision(outcome, common[0])
+    if any(version in LEGACY_VERSIONS for version in versions):
+        return EraDecision("legacy")
+    return EraDecision("error", error=ProtocolError(
+        f"the server speaks {shorten(versions)}, mcpkit {', '.join(SUPPORTED_VERSIONS)}: "
+        "there is none in common"))
+
+
+def _decide_by_modern_error(answer: Incoming) -> Optional[EraDecision]:
+    """Only a modern server has these errors; sending it `initialize` would be no use."""
+    error = answer.response.error if answer.response else None
+    if error is None or error.code not in MODERN_ERRORS:
+        return None
+    if error.code == UNSUPPORTED_VERSION and isinstance(error.data, dict):
+        decision = _decide_by_versions(error.data.get("supported"), "retry", "data.supported")
+        # Being told again that our version is unsupported, though it is listed, ends it.
+        return decision if decision.error is None else EraDecision("error", error=error)
+    return EraDecision("error", error=error)
+
+
+def _decide_by_refusal(answer: Incoming) -> Optional[EraDecision]:
+    """401 and 403 speak of the caller, not of the era."""
+    if answer.status in (401, 403):
+        return EraDecision("refused", error=build_status_error(answer))
+    return None
+
+
+ERA_LADDER = (_decide_by_result, _decide_by_modern_error, _decide_by_refusal)
+
+
+def decide_era(answer: Optional[Incoming]) -> EraDecision:
+    """Return what the answer to `server/discover` (None: silence) says of the peer.
+
+    Anything that is not plainly modern means legacy, whatever its status, code or words: legacy
+    servers refuse an unknown method in every way there is. Spec: stdio and streamable-http,
+    Backward Compatibility.
+    """
+    for decide in ERA_LADDER if answer is not None else ():
+        decision = decide(answer)
+        if decision is not None:
+            return decision
+    return EraDecision("legacy")
+
+
+def read_result(answer: Incoming) -> dict:
+    """Return the result in an answer; raises the MCPError or ProtocolError that it is instead."""
+    response = answer.response
+    if response is None or response.error is not None:
+        raise build_status_error(answer)
+    kind = response.result.get("resultType", "complete")
+    if kind == "input_required":
+        questions = response.result.get("inputRequests")
+        names = ", ".join(map(shorten, questions)) if isinstance(questions, dict) else "nothing"
+        raise ProtocolError(f"the server wants input before it answers ({names}), "
+                            "which this client cannot give")
+    if kind != "complete":
+        # Spec: basic, ResultType: an unrecognized one MUST be considered invalid.
+        raise ProtocolError(f"the result is of an unknown resultType: {shorten(kind)}")
+    return response.result
+
+
+def build_status_error(answer: Incoming) -> MCPKitError:
+    """Return the error that an unsuccessful answer amounts to, with all that it says."""
+    error = answer.response.error if answer.response else None
+    if error is not None:
+        return MCPError(error.code, error.message, error.data, answer.status)
+    if answer.status == 401:
+        challenge = answer.headers.get("www-authenticate")
+        return ProtocolError("the server wants authorization (HTTP 401), " + (
+            f"challenge: {shorten(challenge)}" if challenge else "without saying how (no "
+            "WWW-Authenticate)"))
+    seen = parse_media_type(answer.headers.get("content-type")) or "no content type"
+    return ProtocolError(f"no MCP answer: HTTP {answer.status}, {seen}"
+                         + (f": {shorten(answer.text)}" if answer.text.strip() else ", no body"))
+
+
+def find_title(text: str) -> str:
+    """Return the title of an HTML page, "" when there is none."""
+    match = re.search(r"<title[^>]*>([^<]{0,200})", text, re.IGNORECASE)
+    return match.group(1).strip() if match else ""
+
+
+def parse_answer(value: Any, request_id: Union[str, int]) -> Optional[Response]:
+    """Return the response to a request among the messages of a JSON value, else None.
+
+    An error without an id answers the only request that was asked: many servers cannot read it.
+    """
+    for part in value if isinstance(value, list) else [value]:
+        if not isinstance(part, dict) or "method" in part:
+            continue
+        try:
+            response = parse_message(part)
+        except MCPError as error:
+            if part.get("id") == request_id:
+                raise ProtocolError(f"the answer is no JSON-RPC response: {error.message}"
+                                    ) from None
+            continue
+        if not isinstance(response, Response):
+            continue
+        same = response.id == request_id and isinstance(response.id, type(request_id))
+        if same or (response.id is None and response.error is not None):
+            return response
+    return None
+
+
+def build_reply(value: dict) -> Optional[dict]:
+    """Return our answer to a request that a legacy server sent us, None when it is none.
+
+    Spec: 2025-11-25 ping: the receiver MUST respond promptly. All else was never declared.
+    """
+    if "method" not in value or not is_request_id(value.get("id")):
+        return None
+    if value["method"] == "ping":
+        return build_result(value["id"], {})
+    return build_error(value["id"], MCPError(METHOD_NOT_FOUND, "Method not found",
+                                             str(value["method"])))
+
+
+def find_tool_fault(tool: Any) -> Optional[str]:
+    """Return what makes a listed tool unusable, None when nothing does."""
+    if not isinstance(tool, dict):
+        return f"is no object: {shorten(tool)}"
+    if not isinstance(tool.get("name"), str):
+        return "has no name"
+    schema = tool.get("inputSchema")
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return f'needs an inputSchema of type "object", but it is {shorten(schema)}'
+    return None
+
+
+def check_header(name: str, value: str) -> None:
+    """Raise UsageError when a name and value cannot go into an HTTP header as they are."""
+    if _HEADER_LINE.fullmatch(f"{name}: {value}") is None or not value.isascii():
+        raise UsageError(f"not a header: {shorten(name)}: ... (names are tokens, values ASCII "
+                         "without control characters)")
+
+
+# =============================================================================================
+# 11. CLIENT TRANSPORTS
+# =============================================================================================
+# The shell around a Conversation: an HTTP transport on urllib.request whose handlers keep
+# connections alive, a stdio transport around a child process, and Client, which people use.
+# Every wait has a limit, and every error says which layer failed.
+
+
+class Waits(NamedTuple):
+    """How long one exchange may take: `silence` between two bytes, and until `deadline` in all."""
+
+    silence: float
+    deadline: float
+
+    def left(self) -> float:
+        """Return the seconds to wait for the next byte; raises TransportError when there are none."""
+        seconds = min(self.silence, self.deadline - time.monotonic())
+        if seconds <= 0:
+            raise TransportError("no answer in time: the time limit is used up")
+        return seconds
+
+
+class PooledHandler:
+    """A handler for a urllib opener that keeps the connections of each origin and reuses them."""
+
+    handler_order = 500
+
+    def __init__(self, context: Any = None):
+        self._context = context                          # an ssl.SSLContext, None: the default
+        self._idle: Dict[tuple, list] = {}               # guarded by _lock
+        self._lock = threading.Lock()
+
+    def add_parent(self, parent: Any) -> None:
+        """Be told of the opener, as urllib does."""
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """Send an http request."""
+        return self._open(request, http.client.HTTPConnection, {})
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """Send an https request, through a CONNECT tunnel where a proxy is used."""
+        options = {} if self._context is None else {"context": self._context}
+        return self._open(request, http.client.HTTPSConnection, options)
+
+    def _open(self, request: Any, connect: Callable, options: dict) -> Any:
+        key = (request.type, request.host, request._tunnel_host)
+        connection = self._take(key)
+        if connection is None:
+            connection = connect(request.host, timeout=request.timeout, **options)
+            if request._tunnel_host:
+                proxy_headers = {}
+                if request.has_header("Proxy-authorization"):
+                    proxy_headers["Proxy-Authorization"] = request.unredirected_hdrs.pop(
+                        "Proxy-authorization")
+                connection.set_tunnel(request._tunnel_host, headers=proxy_headers)
+            connection.connect()
+        connection.sock.settimeout(request.timeout)
+        try:
+            headers = {**request.unredirected_hdrs, **request.headers}
+            connection.request(request.get_method(), request.selector, request.data, headers)
+            sock = connection.sock
+            response = connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
+        response.msg = response.reason                   # what urllib's processors look at
+        response.pool_entry = (key, connection)
+        response.sock = sock
+        return response
+
+    def _take(self, key: tuple) -> Optional[http.client.HTTPConnection]:
+        """Return an idle connection that the server has not closed meanwhile."""
+        while True:
+            with self._lock:
+                idle = self._idle.get(key)
+                connection = idle.pop() if idle else None
+            if connection is None or not is_peer_gone(connection.sock):
+                return connection
+            connection.close()
+
+    def give_back(self, response: Any) -> None:
+        """Keep the connection of a response that was read to its end; close any other."""
+        key, connection = response.pool_entry
+        if response.isclosed() and connection.sock is not None:
+            with self._lock:
+                self._idle.setdefault(key, []).append(connection)
+        else:
+            response.close()
+            connection.close()
+
+    def close_all(self) -> None:
+        """Close what is idle."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            for connection in connections:
+                connection.close()
+
+
+def build_opener(url: str, handler: PooledHandler) -> urllib.request.OpenerDirector:
+    """Return an opener for one URL: through the proxy of the environment, but never to loopback.
+
+    It follows no redirects and treats no status as an exception: both are the caller's to judge.
+    """
+    opener = urllib.request.OpenerDirector()
+    host = urllib.parse.urlsplit(url).hostname or ""
+    if not is_loopback(host):
+        opener.add_handler(urllib.request.ProxyHandler())
+    opener.add_handler(handler)
+    return opener
+
+
+NOTED_BYTES = 64 * 1024
+
+
+class Exchange(NamedTuple):
+    """One HTTP exchange or stdio message pair, as an observer (-v, the probe) sees it."""
+
+    method: str                    # of HTTP, or "stdio"
+    url: str
+    request_headers: Headers
+    request_body: bytes
+    status: Optional[int]
+    headers: Headers
+    answer: bytes                  # the first NOTED_BYTES of its body
+    size: int                      # bytes of it that were read
+    is_stream: bool
+    seconds: float
+    error: Optional[str]
+
+
+class HTTPTransport:
+    """Messages to a Streamable HTTP endpoint, each a POST of its own."""
+
+    is_http = True
+
+    def __init__(self, url: str, headers: Headers, max_bytes: int,
+                 observe: Callable[[Exchange], None]):
+        self.url = url
+        self._headers = headers
+        self._max_bytes = max_bytes
+        self._observe = observe
+        self._pool = PooledHandler()
+        self._opener = build_opener(url, self._pool)
+
+    def exchange(self, message: dict, headers: Headers, waits: Waits,
+                 on_message: Callable[[dict], None]) -> Incoming:
+        """Send one message and return the answer to it; others go to `on_message` as they come."""
+        return self._send("POST", format_message(message), headers, waits, message.get("id"),
+                          on_message)
+
+    def get(self, headers: Headers, waits: Waits) -> Incoming:
+        """Send a GET and return its status, headers and the start of its body."""
+        return self._send("GET", None, headers, waits, None, _ignore)
+
+    def delete(self, headers: Headers, waits: Waits) -> Incoming:
+        """Send a DELETE, which ends a legacy session."""
+        return self._send("DELETE", None, headers, waits, None, _ignore)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close_all()
+
+    def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
+              request_id: Any, on_message: Callable) -> Incoming:
+        started = time.monotonic()
+        headers = {"User-Agent": f"mcpkit/{__version__}", **headers, **self._headers}
+        reading = BodyReading(self._max_bytes, waits)
+        response, error = None, None
+        try:
+            request = urllib.request.Request(self.url, body, headers, method=method)
+            response = self._opener.open(request, timeout=waits.left())
+            return self._read(response, reading, request_id, on_message, method)
+        except (OSError, http.client.HTTPException, MCPKitError) as caught:
+            error = explain_transport_error(caught, self.url, response, waits)
+            raise error from None
+        finally:
+            self._observe(Exchange(
+                method, self.url, headers, body or b"", response.status if response else None,
+                _lower_headers(response), bytes(reading.noted), reading.size, reading.is_stream,
+                time.monotonic() - started, str(error) if error else None))
+            if response is not None:
+                self._pool.give_back(response)
+
+    def _read(self, response: Any, reading: BodyReading, request_id: Any,
+              on_message: Callable, method: str) -> Incoming:
+        """Return the answer in a response, from JSON or from an event stream."""
+        headers = _lower_headers(response)
+        kind = parse_media_type(headers.get("content-type"))
+        if 300 <= response.status < 400:
+            raise ProtocolError(f"HTTP {response.status} redirects to "
+                                f"{shorten(headers.get('location', 'nowhere'))}: use that URL if "
+                                "you trust it; a POST is not sent on by itself")
+        if kind == STREAM_TYPE and response.status == 200:
+            reading.is_stream = True
+            if method == "GET":
+                return Incoming(response.status, headers, None)
+            return Incoming(response.status, headers,
+                            self._read_stream(response, reading, request_id, on_message))
+        data = reading.read_all(response)
+        if request_id is None or kind != JSON_TYPE or not data.strip():
+            return Incoming(response.status, headers, None, data[:2000].decode("utf-8", "replace"))
+        try:
+            value = parse_json(data, max_depth=1000)
+        except ValueError as error:
+            raise ProtocolError(f"the answer (HTTP {response.status}, {len(data):,} bytes of JSON) "
+                                f"cannot be read: {error}") from None
+        return Incoming(response.status, headers, parse_answer(value, request_id),
+                        data[:2000].decode("utf-8", "replace"))
+
+    def _read_stream(self, response: Any, reading: BodyReading, request_id: Any,
+                     on_message: Callable) -> Response:
+        """Return the answer among the events of a stream, which may stay open after it."""
+        parser = SSEParser(self._max_bytes)
+        while True:
+            data = reading.read_some(response)
+            if not data:
+                unfinished = len(parser.close())
+                raise ProtocolError(
+                    f"the stream ended before the response to request {request_id!r}"
+                    + (f"; {unfinished} bytes of an unfinished event were discarded"
+                       if unfinished else ""))
+            for event in parser.feed(data):
+                answer = read_event(event, request_id, on_message)
+                if answer is not None:
+                    reading.finish(response)
+                    return answer
+
+
+def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Optional[Response]:
+    """Return the answer in an event, None when it holds something else.
+
+    Events of other types and those without data are keep-alives and primers.
+    """
+    if event.event != "message" or not event.data.strip():
+        return None
+    try:
+        value = parse_json(event.data.encode("utf-8", "surrogatepass"), max_depth=1000)
+    except ValueError as error:
+        raise ProtocolError(f"an event of the stream is no JSON: {error}") from None
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, dict) and "method" in part:
+            on_message(part)
+    return parse_answer(value, request_id)
+
+
+class BodyReading:
+    """Reads the body of one response, within its limits of bytes and time."""
+
+    def __init__(self, max_bytes: int, waits: Waits):
+        self.size = 0
+        self.noted = bytearray()
+        self.is_stream = False
+        self._max_bytes = max_bytes
+        self._waits = waits
+
+    def read_some(self, response: Any) -> bytes:
+        """Return the bytes that have come, at least one; none at the end."""
+        # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
+        response.sock.settimeout(self._waits.left())
+        data = response.read1(65536)
+        self.size += len(data)
+        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
+        if self.size > self._max_bytes:
+            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+        return data
+
+    def read_all(self, response: Any) -> bytes:
+        """Return the whole body."""
+        return b"".join(iter(lambda: self.read_some(response), b""))
+
+    def finish(self, response: Any) -> None:
+        """Read the end of a stream if it is there already, so that its connection can be kept."""
+        try:
+            response.sock.settimeout(0.02)
+            response.read1(1)
+        except (OSError, http.client.HTTPException):
+            pass
+
+
+def _lower_headers(response: Any) -> Headers:
+    if response is None:
+        return {}
+    headers: Headers = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _ignore(*_: Any) -> None:
+    """Take no notice."""
+
+
+# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
+TRANSPORT_FAULTS = (
+    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
+    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
+    (OSError, "WRONG_VERSION_NUMBER", "tls", "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "CERTIFICATE_VERIFY_FAILED", "tls", "the certificate of {host} is not trusted ({text})"),
+    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
+    (OSError, "Tunnel connection failed", "proxy", "the proxy refuses {host}:{port} ({text})"),
+    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
+    (http.client.RemoteDisconnected, "", "connection",
+     "{host}:{port} closed the connection without an answer"),
+    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
+     "its answer"),
+    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
+    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
+    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
+)
+
+
+def explain_transport_error(error: Exception, url: str, response: Any,
+                            waits: Waits) -> MCPKitError:
+    """Return the error of the family that says in one line which layer failed, and how."""
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
+    if isinstance(error, MCPKitError):
+        return error
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if isinstance(error, socket.timeout):
+        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
+                else "no answer")
+        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}")
+    for kind, words, layer, text in TRANSPORT_FAULTS:
+        if isinstance(error, kind) and words in str(error):
+            return TransportError(f"{layer}: " + text.format(
+                host=parts.hostname, port=port, text=shorten(str(error))))
+    return TransportError(str(error))
+
+
+class StdioTransport:
+    """Messages to a child process, one a line; answers are told apart by their ids.
+
+    The child and its children form a group that is ended as one: its input is closed, then it
+    gets TERM, then KILL. Its standard error is read all the time; the tail is kept for errors.
+    """
+
+    is_http = False
+    STDERR_TAIL = 4096
+
+    def __init__(self, command: List[str], max_bytes: int, observe: Callable[[Exchange], None],
+                 on_message: Callable[[dict], None]):
+        import shutil
+        import subprocess
+        program = shutil.which(command[0])
+        if program is None:
+            raise TransportError(f"command not found: {command[0]}")
+        self.url = " ".join(command)
+        self._observe = observe
+        self._on_message = on_message
+        self._max_bytes = max_bytes
+        self._waiting: Dict[Any, Any] = {}        # request id to queue; changed key by key
+        self._lock = threading.Lock()             # one line at a time
+        self.ended: Optional[str] = None         # why no more answers will come
+        self._stderr = b""
+        self.junk: List[str] = []                 # lines on stdout that were no MCP
+        environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
+        try:
+            self._child = subprocess.Popen(
+                [program, *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, env=environment, start_new_session=os.name == "posix")
+        except OSError as error:
+            raise TransportError(f"cannot start {command[0]}: {error.strerror or error}") from None
+        self._threads = [threading.Thread(target=run, daemon=True)
+                         for run in (self._read_stdout, self._read_stderr)]
+        for thread in self._threads:
+            thread.start()
+
+    def exchange(self, message: dict, headers: Headers, waits: Waits,
+                 on_message: Callable[[dict], None]) -> Incoming:
+        """Send one message and wait for the answer to it; only a request has one."""
+        import queue
+        started, error, value = time.monotonic(), None, None
+        line = format_message(message)
+        request_id = message.get("id") if "method" in message else None
+        answers: queue.Queue = queue.Queue()
+        if request_id is not None:
+            self._waiting[request_id] = answers
+        try:
+            self._write(line)
+            if request_id is None:
+                return Incoming(None, {}, None)
+            value = self._wait(answers, waits)
+            return Incoming(None, {}, parse_answer(value, request_id), shorten(value))
+        except MCPKitError as caught:
+            error = str(caught)
+            raise
+        finally:
+            self._waiting.pop(request_id, None)
+            data = b"" if value is None else format_message(value)
+            self._observe(Exchange("stdio", self.url, {}, line, None, {}, data[:NOTED_BYTES],
+                                   len(data), False, time.monotonic() - started, error))
+
+    def _wait(self, answers: Any, waits: Waits) -> Any:
+        """Return the JSON value that answers; raises TransportError when there will be none."""
+        import queue
+        try:
+            value = None if self.ended and answers.empty() else answers.get(timeout=waits.left())
+        except queue.Empty:
+            raise TransportError(f"no answer for {waits.silence:g} s from {self.url}"
+                                 + self._describe_stderr()) from None
+        if value is None:
+            raise TransportError(self.ended + self._describe_stderr())
+        return value
+
+    def _write(self, line: bytes) -> None:
+        try:
+            with self._lock:
+                self._child.stdin.write(line + b"\n")
+                self._child.stdin.flush()
+        except (OSError, ValueError):
+            self._threads[0].join(1.0)            # so that the exit and its reason are known
+            raise TransportError((self.ended or "the server has closed its input")
+                                 + self._describe_stderr()) from None
+
+    def _read_stdout(self) -> None:
+        """Hand each message on the child's standard output to whom it is for."""
+        try:
+            while True:
+                line = self._child.stdout.readline(self._max_bytes + 1)
+                if not line:
+                    break
+                if len(line) > self._max_bytes:
+                    self.ended = f"the server sent a line of more than {self._max_bytes:,} bytes"
+                    break
+                self._take_line(line)
+        except (OSError, ValueError):
+            pass
+        self.ended = self.ended or self._describe_exit()
+        for answers in tuple(self._waiting.values()):
+            answers.put(None)
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            value = parse_json(line, max_depth=1000)
+        except ValueError:
+            value = None
+        is_message = isinstance(value, dict) and value.get("jsonrpc") == JSONRPC_VERSION
+        if not is_message and not isinstance(value, list):
+            if line.strip() and len(self.junk) < 100:
+                self.junk.append(shorten(line.strip()))
+            return
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict) and "method" in part:
+                self._on_message(part)
+                continue
+            answers = self._waiting.get(find_request_id(part))
+            if answers is not None:
+                answers.put(part)
+
+    def _read_stderr(self) -> None:
+        try:
+            for data in iter(lambda: self._child.stderr.read1(65536), b""):
+                self._stderr = (self._stderr + data)[-self.STDERR_TAIL:]
+        except (OSError, ValueError):
+            pass
+
+    def _describe_exit(self) -> str:
+        try:
+            code = self._child.wait(1.0)
+        except Exception:
+            return f"{self.url} has closed its output"
+        return f"{self.url} has exited with code {code}"
+
+    def _describe_stderr(self) -> str:
+        tail = self._stderr.decode("utf-8", "replace").strip()
+        return f"; its last words: {shorten(tail[-400:], 400)}" if tail else ""
+
+    def close(self) -> None:
+        """End the child and everything that it started."""
+        import subprocess
+        try:
+            self._child.stdin.close()
+        except OSError:
+            pass
+        for end in (None, "TERM", "KILL"):
+            if end is not None:
+                self._signal(end)
+            try:
+                self._child.wait(2.0)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        self._signal("KILL")                      # what the child left behind in its group
+        for thread in self._threads:
+            thread.join(2.0)
+        for pipe in (self._child.stdout, self._child.stderr):
+            pipe.close()
+
+    def _signal(self, name: str) -> None:
+        try:
+            if os.name == "posix":
+                import signal
+                os.killpg(self._child.pid, getattr(signal, "SIG" + name))
+            else:
+                self._child.kill()
+        except OSError:
+            pass
+
+
+class Client:
+    """An MCP client, for one server; use it as a context manager, from as many threads as you like.
+
+    `target` is the URL of a Streamable HTTP endpoint, or the command of a stdio server as a list.
+    `era` "auto" finds out whether the server is modern or legacy. `timeout` is how many seconds
+    the server may be silent, `max_time` how many one call may take in all; `until` ends all waiting
+    at a moment of time.monotonic(). `headers` go with every HTTP request. `on_notification(method, params)` is called for what the server tells.
+
+    Every method raises MCPError (the server answered with an error), ProtocolError (it broke a
+    rule) or TransportError (there was no answer).
+    """
+
+    def __init__(self, target: Union[str, List[str]], *, headers: Optional[Headers] = None,
+                 era: str = "auto", timeout: float = 30.0, max_time: float = 600.0,
+                 discover_timeout: float = DISCOVER_SECONDS, max_bytes: int = MAX_ANSWER_BYTES,
+                 until: Optional[float] = None, client_info: Optional[dict] = None,
+                 capabilities: Optional[dict] = None,
+                 on_notification: Optional[Callable[[str, dict], None]] = None,
+                 observe: Callable[[Exchange], None] = _ignore):
+        if era not in ("auto", "legacy", "modern"):
+            raise UsageError(f'era is "auto", "legacy" or "modern", but is {shorten(era)}')
+        for name, value in (headers or {}).items():
+            check_header(name, value)
+        self._target = target
+        self._headers = dict(headers or {})
+        self._wanted_era = era
+        self._timeout = timeout
+        self._max_time = max_time
+        self._discover_timeout = discover_timeout
+        self._until = until                       # of time.monotonic(): nothing waits longer
+        self._max_bytes = max_bytes
+        self._observe = observe
+        self._on_notification = on_notification
+        self.conversation = Conversation(
+            client_info or {"name": "mcpkit", "version": __version__}, capabilities or {})
+        self._transport: Any = None
+        self._lock = threading.RLock()            # guards connecting, and the conversation
+        self._last_id = 0                         # guarded by _lock
+
+    # ---- connecting
+
+    def __enter__(self) -> Client:
+        try:
+            self.connect()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    @property
+    def era(self) -> Optional[str]:
+        """"modern" or "legacy"; None until connected."""
+        return self.conversation.era
+
+    @property
+    def protocol_version(self) -> str:
+        """The revision that is spoken."""
+        return self.conversation.version
+
+    @property
+    def server_info(self) -> dict:
+        """What the server says of itself: {"name": ..., "version": ...}, or nothing."""
+        return self.conversation.server_info
+
+    @property
+    def capabilities(self) -> dict:
+        """What the server declares that it offers."""
+        return self.conversation.capabilities
+
+    @property
+    def session_id(self) -> Optional[str]:
+        """The legacy session's id, None where there is none."""
+        return self.conversation.session_id
+
+    def connect(self) -> None:
+        """Reach the server and find out how it wants to be spoken to; done once."""
+        with self._lock:
+            if self._transport is None:
+                self._transport = self._open_transport()
+            if self.conversation.era is None:
+                if self._wanted_era == "legacy":
+                    self._initialize()
+                else:
+                    self._discover()
+
+    def _open_transport(self) -> Any:
+        if not isinstance(self._target, str):
+            return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take)
+        parts = urllib.parse.urlsplit(self._target)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"not an http or https URL: {shorten(self._target)}")
+        return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe)
+
+    def _discover(self) -> None:
+        """Ask what the server speaks; fall back to the handshake unless it is plainly modern."""
+        version = LATEST_MODERN_VERSION
+        for _ in range(2):
+            self.conversation.era, self.conversation.version = "modern", version
+            answer = self._ask_discover()
+            decision = decide_era(answer)
+            if decision.outcome != "retry" or decision.version == version:
+                break
+            version = decision.version
+        if decision.outcome == "modern":
+            self.conversation.learn_discover(answer.response.result, decision.version)
+            return
+        self.conversation.era = None
+        # With credentials, a refusal may come from a gateway that knows only the old methods.
+        may_try = decision.outcome == "legacy" or (
+            decision.outcome == "refused" and any(name.lower() == "authorization"
+                                                  for name in self._headers))
+        if may_try and self._wanted_era == "auto":
+            self._initialize()
+        else:
+            raise decision.error or ProtocolError(
+                "the server does not speak the modern era: "
+                + (str(build_status_error(answer)) if answer else "it did not answer "
+                   "server/discover"))
+
+    def _ask_discover(self) -> Optional[Incoming]:
+        """Return the answer to `server/discover`, None when a stdio server keeps silent."""
+        timeout = self._timeout
+        if not self._transport.is_http:
+            timeout = min(timeout, self._discover_timeout)
+        try:
+            return self._exchange("server/discover", None, timeout)
+        except TransportError:
+            if self._transport.is_http or self._transport.ended is not None:
+                raise
+            return None
+
+    def _initialize(self) -> None:
+        """Open a legacy conversation with the handshake."""
+        conversation = self.conversation
+        conversation.era, conversation.session_id = "legacy", None
+        try:
+            answer = self._exchange("initialize", conversation.build_initialize())
+            conversation.learn_initialize(read_result(answer),
+                                          answer.headers.get("mcp-session-id"))
+        except MCPKitError:
+            conversation.era = None
+            raise
+        self.notify("notifications/initialized")
+
+    def close(self) -> None:
+        """End the session, if there is one, and the connection."""
+        with self._lock:
+            transport, self._transport = self._transport, None
+            conversation = self.conversation
+            if transport is None:
+                return
+            try:
+                if transport.is_http and conversation.session_id is not None:
+                    # Spec: 2025-11-25 transports: clients SHOULD end what they no longer need.
+                    transport.delete(conversation.build_headers({"method": "close"}),
+                                     self._waits(min(self._timeout, 2.0)))
+            except MCPKitError:
+                pass                              # the server may not allow it, or be gone
+            finally:
+                conversation.session_id = conversation.era = None
+                transport.close()
+
+    # ---- asking
+
+    def request(self, method: str, params: Optional[dict] = None) -> dict:
+        """Send any request and return its result."""
+        self.connect()
+        session_id = self.conversation.session_id
+        answer = self._exchange(method, params)
+        if answer.status == 404 and session_id is not None:
+            # Spec: 2025-11-25 transports: a client whose session ended MUST start a new one.
+            with self._lock:
+                if self.conversation.session_id == session_id:
+                    self._initialize()
+            answer = self._exchange(method, params)
+        return read_result(answer)
+
+    def notify(self, method: str, params: Optional[dict] = None) -> None:
+        """Send a notification; raises ProtocolError when the server refuses it."""
+        message = build_notification(method, self.conversation.build_params(params))
+        answer = self._transport.exchange(message, self.conversation.build_headers(message),
+                                          self._waits(self._timeout), self._take)
+        if answer.status is not None and not 200 <= answer.status < 300:
+            raise build_status_error(answer)
+
+    def list_tools(self) -> List[dict]:
+        """Return all tools of the server, as it describes them."""
+        return self._list("tools/list", "tools")
+
+    def call_tool(self, name: str, arguments: Optional[dict] = None) -> dict:
+        """Call a tool and return the whole result: content, structuredContent, isError."""
+        return self.request("tools/call", {"name": name, "arguments": arguments or {}})
+
+    def list_resources(self) -> List[dict]:
+        """Return all resources of the server."""
+        return self._list("resources/list", "resources")
+
+    def list_resource_templates(self) -> List[dict]:
+        """Return all resource templates of the server."""
+        return self._list("resources/templates/list", "resourceTemplates")
+
+    def read_resource(self, uri: str) -> dict:
+        """Read a resource and return the whole result, with its contents."""
+        return self.request("resources/read", {"uri": uri})
+
+    def list_prompts(self) -> List[dict]:
+        """Return all prompts of the server."""
+        return self._list("prompts/list", "prompts")
+
+    def get_prompt(self, name: str, arguments: Optional[Dict[str, str]] = None) -> dict:
+        """Fill in a prompt and return the whole result, with its messages."""
+        return self.request("prompts/get", {"name": name, "arguments": arguments or {}})
+
+    def complete(self, ref: dict, name: str, value: str,
+                 arguments: Optional[Dict[str, str]] = None) -> dict:
+        """Return the suggestions for one argument: {"values": [...], ...}.
+
+        `ref` is {"type": "ref/prompt", "name": ...} or {"type": "ref/resource", "uri": ...};
+        `arguments` are those already filled in.
+        """
+        params = {"ref": ref, "argument": {"name": name, "value": value}}
+        if arguments:
+            params["context"] = {"arguments": arguments}
+        return self.request("completion/complete", params).get("completion", {})
+
+    def _list(self, method: str, member: str) -> List[dict]:
+        """Return the items of all pages; a cursor that comes again ends it."""
+        items: List[dict] = []
+        cursor, seen = None, set()
+        for _ in range(MAX_PAGES):
+            result = self.request(method, None if cursor is None else {"cursor": cursor})
+            page = result.get(member)
+            if not isinstance(page, list):
+                raise ProtocolError(f"the result of {method} has no list of {member}: "
+                                    f"{shorten(result)}")
+            items += page
+            cursor = result.get("nextCursor")
+            if not isinstance(cursor, str) or cursor in seen:
+                break
+            seen.add(cursor)
+        return items
+
+    def _exchange(self, method: str, params: Optional[dict],
+                  timeout: Optional[float] = None) -> Incoming:
+        with self._lock:
+            transport = self._transport
+            self._last_id += 1
+            message = build_request(self._last_id, method, self.conversation.build_params(params))
+            headers = self.conversation.build_headers(message)
+        if transport is None:
+            raise UsageError("the client is closed")
+        return transport.exchange(message, headers, self._waits(timeout or self._timeout),
+                                  self._take)
+
+    def _waits(self, silence: float) -> Waits:
+        deadline = time.monotonic() + self._max_time
+        return Waits(silence, deadline if self._until is None else min(deadline, self._until))
+
+    def _take(self, message: dict) -> None:
+        """Take what the server says on its own: a notification, or (legacy) a request."""
+        reply = build_reply(message)
+        if reply is not None:
+            self._transport.exchange(reply, self.conversation.build_headers(reply),
+                                     self._waits(self._timeout), _ignore)
+        elif self._on_notification is not None and isinstance(message.get("method"), str):
+            params = message.get("params")
+            self._on_notification(message["method"], params if isinstance(params, dict) else {})
+
+
+# =============================================================================================
+# 12. PROBE
+# =============================================================================================
+# In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
+# It sends the handshake and tools/list in each era, and nothing that could change anything: never
+# tools/call, prompts/get or resources/read, and no credentials but those it is given.
+
+
+class Check(NamedTuple):
+    """One thing that was seen. `status` is "ok", "note", "warning" or "fail"."""
+
+    id: str
+    status: str
+    message: str
+    hint: str = ""
+    spec: str = ""
+
+
+VERDICTS = ("pass", "partial", "fail", "unreachable")      # best first
+
+# What a status in answer to a POST usually means: the check's id, what it says, what to do.
+STATUS_HINTS = {
+    301: ("redirect", "the endpoint has moved", "probe the URL in Location"),
+    302: ("redirect", "the endpoint has moved", "probe the URL in Location; if that is a login "
+          "page, something stands in front of the server"),
+    307: ("redirect", "the endpoint has moved", "probe the URL in Location"),
+    308: ("redirect", "the endpoint has moved", "probe the URL in Location"),
+    400: ("bad-request", "the server read the request and refused it",
+          "see its words: a version that it does not speak, a missing session id, or no MCP"),
+    401: ("authorization", "the server wants authorization",
+          "give it a token with --header 'Authorization: Bearer ...'"),
+    403: ("forbidden", "the server, or something in front of it, refuses this caller",
+          "check the token's rights, and rules on Origin or address"),
+    404: ("not-found", "there is nothing at this path",
+          "the endpoint is often at /mcp: probe that, or ask whoever runs the server"),
+    405: ("method-not-allowed", "this path takes no POST, so it is no MCP endpoint",
+          "the endpoint is often at /mcp; a server that takes only GET here may be of the old "
+          "HTTP+SSE transport"),
+    406: ("not-acceptable", "the server refuses the Accept header, though it names both types",
+          "look for a proxy that changes Accept"),
+    411: ("length", "the server wants a Content-Length, though it was sent",
+          "look for a proxy that changes the request"),
+    413: ("size", "the server takes no body of this size", "look for a limit in a proxy"),
+    415: ("content-type", "the server refuses application/json", "it is hardly an MCP endpoint"),
+    421: ("host", "the server does not answer to this host name",
+          "use the name it was started with, or allow this one there"),
+    429: ("rate", "the server has had too many requests", "wait as Retry-After says"),
+    502: ("gateway", "a proxy is there, but the server behind it is not", "start the server"),
+    503: ("unavailable", "the server is too busy, or not up yet", "try again soon"),
+    504: ("gateway", "a proxy waited in vain for the server behind it", "see the server's log"),
+}
+
+
+def explain_status(status: int, headers: Headers, text: str) -> Check:
+    """Return what an HTTP status other than success means to somebody looking for MCP."""
+    name, message, hint = STATUS_HINTS.get(
+        status, ("status", "the server failed" if status >= 500 else "no success",
+                 "see the server's log" if status >= 500 else "see its words"))
+    if status == 401:
+        return explain_challenge(headers)
+    seen = shorten(find_title(text) or text.strip())
+    if "location" in headers and 300 <= status < 400:
+        seen = "Location: " + shorten(headers["location"])
+    return Check(name, "fail", f"HTTP {status}: {message}" + (f" ({seen})" if seen else ""), hint)
+
+
+def explain_challenge(headers: Headers) -> Check:
+    """Return what the WWW-Authenticate header of a 401 tells a client to do next."""
+    value = headers.get("www-authenticate")
+    spec = "RFC 9728 5.1; 2025-11-25 basic/authorization"
+    if value is None:
+        return Check("authorization", "warning", "HTTP 401 without a WWW-Authenticate challenge: "
+                     "the server refuses, and does not say how to be let in",
+                     "ask whoever runs it for a token", spec)
+    challenges = parse_challenges(value)
+    schemes = ", ".join(shorten(challenge.scheme) for challenge in challenges)
+    for challenge in challenges:
+        metadata = challenge.params.get("resource_metadata")
+        if metadata is not None:
+            return Check("authorization", "note", f"HTTP 401 with resource_metadata="
+                         f"{shorten(metadata)}: the server is there and wants a token",
+                         "fetch that URL to find the authorization server, or give a token with "
+                         "--header 'Authorization: Bearer ...'", spec)
+    return Check("authorization", "note", f"HTTP 401 with a challenge ({schemes or 'unreadable'}) "
+                 "but no resource_metadata: the server is there and wants credentials",
+                 "give them with --header 'Authorization: ...'", spec)
+
+
+def explain_body(status: Optional[int], headers: Headers, text: str) -> Check:
+    """Return what a successful answer is that holds no MCP."""
+    kind = parse_media_type(headers.get("content-type")) or "no content type"
+    if "html" in kind or text.lstrip()[:1] == "<":
+        title = shorten(find_title(text))
+        return Check("content", "fail", f"HTTP {status} with a web page"
+                     + (f" titled {title!r}" if title else "") + ", not MCP",
+                     "a login page, a captive portal, or the wrong path: the endpoint is often "
+                     "at /mcp", "streamable-http, Sending Messages")
+    return Check("content", "fail", f"HTTP {status}, {kind}, but no JSON-RPC answer: "
+                 f"{shorten(text) or '(empty)'}", "is this an MCP endpoint?",
+                 "streamable-http, Sending Messages")
+
+
+def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
+    """Return the check for what ended the conversation in one era."""
+    if isinstance(error, MCPError):
+        inside = " inside a 200: the request arrived, and was refused" \
+            if error.http_status == 200 else ""
+        return Check("error", "fail", f"{escape_text(str(error))}{inside}",
+                     "see the words of the server")
+    if isinstance(error, TransportError):
+        return Check("reach", "fail", escape_text(str(error)),
+                     "check address, port and that the server runs")
+    status = exchange.status if exchange else None
+    if exchange is None or status is None:
+        return Check("protocol", "fail", escape_text(str(error)))
+    text = exchange.answer.decode("utf-8", "replace")
+    if not 200 <= status < 300:
+        return explain_status(status, exchange.headers, text)
+    kind = parse_media_type(exchange.headers.get("content-type"))
+    if exchange.is_stream or kind == JSON_TYPE:
+        return Check("protocol", "fail", escape_text(str(error)))
+    return explain_body(status, exchange.headers, text)
+
+
+def explain_exchange(exchange: Exchange) -> List[Check]:
+    """Return what is worth a line about one exchange that went well."""
+    checks = []
+    message = json.loads(exchange.request_body or b"{}")
+    if exchange.status is not None and "id" not in message and message:
+        if exchange.status != 202:
+            checks.append(Check("notification-status", "warning", f"{message['method']} was "
+                                f"answered with HTTP {exchange.status}", "it should be 202 "
+                                "Accepted without a body", "streamable-http, Sending Messages"))
+    elif exchange.status is not None and message:
+        form = "an event stream" if exchange.is_stream else "one JSON object"
+        checks.append(Check("answer-form", "ok", f"{message['method']} was answered with {form} "
+                            f"({exchange.size:,} bytes, {exchange.seconds * 1000:.0f} ms)",
+                            spec="streamable-http, Sending Messages"))
+    if exchange.size > PROBE_NOTE_BYTES:
+        checks.append(Check("answer-size", "note", f"{message.get('method')} was answered with "
+                            f"{exchange.size:,} bytes, over the {PROBE_NOTE_BYTES:,} at which "
+                            "online testers stop reading", "page the list, or shorten schemas"))
+    return checks
+
+
+def explain_tools(tools: List[Any]) -> List[Check]:
+    """Return what is worth a line about a tool list."""
+    checks = []
+    for index, tool in enumerate(tools):
+        fault = find_tool_fault(tool)
+        if fault is not None:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            checks.append(Check("tool", "warning", f"tool {index} ({shorten(name)}) {fault}",
+                                "clients may drop it", "server/tools, Tool"))
+    if not tools:
+        checks.append(Check("tools", "warning", "tools/list names no tool",
+                            "is something missing in the server's configuration?"))
+    return checks
+
+
+class EraReport:
+    """What the probe found in one era; `to_json` is its part of the report."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.verdict = "fail"
+        self.checks: List[Check] = []
+        self._facts: dict = {"protocolVersion": None, "serverInfo": {}, "session": False,
+                             "tools": []}
+
+    def run(self, client: Client, exchanges: List[Exchange]) -> None:
+        """Go through the era's opening and its tool list, and note what is seen."""
+        start = len(exchanges)
+        try:
+            client.connect()
+            self._note_opening(client)
+            result = client.request("tools/list")
+            tools = result.get("tools")
+            if not isinstance(tools, list):
+                raise ProtocolError(f"tools/list has no list of tools: {shorten(result)}")
+        except MCPKitError as error:
+            self._note_failure(error, exchanges[-1] if len(exchanges) > start else None)
+            return
+        for exchange in exchanges[start:]:
+            self.checks += explain_exchange(exchange)
+        self.checks += explain_tools(tools)
+        self._facts["tools"] = [tool["name"] for tool in tools if isinstance(tool, dict)
+                                and isinstance(tool.get("name"), str)]
+        self.verdict = "pass" if self._facts["tools"] else "partial"
+
+    def _note_opening(self, client: Client) -> None:
+        conversation = client.conversation
+        self._facts.update(protocolVersion=conversation.version,
+                           serverInfo=conversation.server_info,
+                           session=conversation.session_id is not None)
+        opening = "initialize" if self.name == "legacy" else "server/discover"
+        self.checks.append(Check(
+            "handshake", "ok", f"{opening} agreed on {conversation.version}",
+            spec="2025-11-25 basic/lifecycle" if self.name == "legacy" else "server/discover"))
+        if self.name == "legacy":
+            session = ("a session id was issued, and sent from then on"
+                       if self._facts["session"] else "no session id: the server is stateless")
+            self.checks.append(Check("session", "ok", session,
+                                     spec="2025-11-25 basic/transports, Session Management"))
+
+    def _note_failure(self, error: MCPKitError, exchange: Optional[Exchange]) -> None:
+        check = explain_failure(error, exchange)
+        self.checks.append(check)
+        if isinstance(error, TransportError):
+            self.verdict = "unreachable"
+        elif exchange is not None and exchange.status == 401 and check.status == "note":
+            self.verdict = "partial"
+
+    def describe(self) -> str:
+        """Return the era's result as one line for a person."""
+        facts, info = self._facts, self._facts["serverInfo"]
+        if facts["protocolVersion"] is None:
+            return f"{self.checks[-1].message}"
+        tools = facts["tools"]
+        names = ", ".join(tools[:5]) + (", ..." if len(tools) > 5 else "")
+        return escape_text(
+            f"{facts['protocolVersion']}, {info.get('name', 'unnamed')} "
+            f"{info.get('version', '')}".rstrip() + f", {len(tools)} tools"
+            + (f": {names}" if tools else "") + (", with a session" if facts["session"] else ""))
+
+    def to_json(self) -> dict:
+        """Return the verdict and the facts."""
+        return {"verdict": self.verdict, **self._facts}
+
+
+def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = PROBE_SECONDS,
+          max_bytes: int = PROBE_ANSWER_BYTES, headers: Optional[Headers] = None,
+          observe: Callable[[Exchange], None] = _ignore) -> dict:
+    """Return a report on a server: a URL, or the command of a stdio server as a list.
+
+    Legacy: `initialize`, `notifications/initialized`, `tools/list`; modern, unless `era` is
+    "legacy": `server/discover`, `tools/list`. All within `timeout` seconds, and `max_bytes` an
+    answer. The report has "target", "endpoint", "verdict" ("pass": a tool is listed; "partial":
+    a 401 with a challenge, or no tools; "fail"; "unreachable"), "eras", "checks", "requests" and
+    "elapsedMs". Raises UsageError for a target that cannot be one.
+    """
+    started = time.monotonic()
+    exchanges: List[Exchange] = []
+
+    def note(exchange: Exchange) -> None:
+        exchanges.append(exchange)
+        observe(exchange)
+
+    def make_client(name: str) -> Client:
+        return Client(target, era=name, timeout=timeout, until=started + timeout, headers=headers,
+                      max_bytes=max_bytes, observe=note)
+
+    reports: List[EraReport] = []
+    for name in ("legacy", "modern") if era == "auto" else (era,):
+        if any(report.verdict == "unreachable" for report in reports):
+            break
+        report, client = EraReport(name), make_client(name)
+        try:
+            report.run(client, exchanges)
+        finally:
+            client.close()
+        reports.append(report)
+    checks = merge_checks(reports)
+    if all(report.verdict == "fail" for report in reports) and isinstance(target, str):
+        checks += explain_get(make_client("legacy"))
+    return {
+        "target": target, "endpoint": target if isinstance(target, str) else None,
+        "verdict": min((report.verdict for report in reports), key=VERDICTS.index),
+        "eras": {report.name: report.to_json() for report in reports},
+        "checks": [check._asdict() for check in checks], "requests": len(exchanges),
+        "elapsedMs": round((time.monotonic() - started) * 1000)}
+
+
+def merge_checks(reports: List[EraReport]) -> List[Check]:
+    """Return the checks of all eras, told apart; an era that is not spoken is no fault if
+    another one works."""
+    works = any(report.verdict in ("pass", "partial") for report in reports)
+    checks = []
+    for report in reports:
+        for check in report.checks:
+            status, hint = check.status, check.hint
+            if works and report.verdict == "fail" and status == "fail":
+                status, hint = "note", f"the {report.name} era is not spoken here; the other is"
+            checks.append(check._replace(id=f"{report.name}-{check.id}", status=status, hint=hint))
+    return checks
+
+
+def explain_get(client: Client) -> List[Check]:
+    """Return what a plain GET, as a browser would send it, says of an address that is no MCP."""
+    try:
+        transport = client._open_transport()
+        client._transport = transport
+        answer = transport.get({"Accept": STREAM_TYPE}, client._waits(PROBE_SECONDS))
+    except MCPKitError:
+        return []
+    finally:
+        client.close()
+    allow = answer.headers.get("allow", "")
+    if answer.status == 405:
+        return [Check("get", "note", f"a GET is answered with 405 (Allow: {shorten(allow)}): "
+                      "something answers here, no more", "a POST decides")]
+    kind = parse_media_type(answer.headers.get("content-type"))
+    title = shorten(find_title(answer.text))
+    return [Check("get", "note", f"a GET is answered with HTTP {answer.status}, "
+                  f"{kind or 'no content type'}" + (f", titled {title!r}" if title else ""),
+                  "an event stream here may be the old HTTP+SSE transport"
+                  if kind == STREAM_TYPE else "")]
+
+
+# =============================================================================================
+# 13. COMMAND LINE
+# =============================================================================================
+# In: words. Out: text or JSON on standard output, one line on standard error when something is
+# wrong, and an exit code. One function a command; nothing here decides about the protocol.
+
+EXIT_CODES = {
+    0: "ok, or the probe's verdict is pass",
+    1: "the peer answered with an error, or the probe's verdict is fail",
+    2: "the command line makes no sense",
+    3: "the probe's verdict is partial",
+    4: "unreachable, or no answer in time",
+    5: "the tool's result is an error",
+    130: "interrupted",
+}
+
+# An error's class to its exit code; the first that fits counts.
+EXIT_OF_ERROR = ((UsageError, 2), (SchemaError, 2), (TransportError, 4), (MCPKitError, 1))
+EXIT_OF_VERDICT = {"pass": 0, "fail": 1, "partial": 3, "unreachable": 4}
+
+
+def print_out(text: str) -> None:
+    """Print text on standard output, whatever its encoding."""
+    encoding = sys.stdout.encoding or "ascii"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on standard output."""
+    print_out(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def print_text(text: str) -> None:
+    """Print text of a peer: lines and tabs kept, every other control character shown."""
+    print_out(escape_text(text, keep="\n\t"))
+
+
+# ---- serve
+
+def run_serve(options: Any) -> int:
+    """Serve a file's Server, or pong, over HTTP or stdio."""
+    server = load_server(options.target) if options.target else build_pong_server()
+    if options.sessions:
+        server.keeps_sessions = True
+    server.stream = options.stream or server.stream
+    given = {name: getattr(options, name) for name in Limits._fields
+             if getattr(options, name) is not None}
+    server.limits = server.limits._replace(**given)
+    server.sessions = Sessions(server.runtime, server.limits)
+    if options.stdio:
+        serve_stdio(server)
+        return 0
+    service = HTTPService(server, options.host, options.port, options.path,
+                          tuple(options.allow_origin), tuple(options.allow_host),
+                          options.verbose)
+    print_out(f"{escape_text(server.info['name'])} serves {service.url} (Ctrl-C ends it)")
+    sys.stdout.flush()
+    with service.socket:
+        service.serve_forever()
+    return 0
+
+
+def load_server(path: str) -> Server:
+    """Return the Server that a Python file makes; raises UsageError when there is none."""
+    import importlib.util
+    if not os.path.isfile(path):
+        raise UsageError(f"there is no file {path}: TARGET is a Python file with a mcpkit.Server")
+    # The file says `from mcpkit import Server`, and means this very module, whatever its name.
+    sys.modules.setdefault("mcpkit", sys.modules[__name__])
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec = importlib.util.spec_from_file_location("mcpkit_target", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mcpkit_target"] = module
+    try:
+        spec.loader.exec_module(module)
+    except MCPKitError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+    servers = {name: value for name, value in vars(module).items() if isinstance(value, Server)}
+    if "server" in servers:
+        return servers["server"]
+    if len(set(map(id, servers.values()))) != 1:
+        raise UsageError(f"{path} makes {len(servers)} servers: name the one to serve `server`")
+    return next(iter(servers.values()))
+
+
+# ---- commands of the client
+
+def open_client(options: Any, **settings: Any) -> Client:
+    """Return a Client for the target of a command."""
+    observe = print_exchange if options.verbose else _ignore
+    return Client(find_target(options), headers=parse_headers(options.header),
+                  timeout=options.timeout, observe=observe, **settings)
+
+
+def find_target(options: Any) -> Union[str, List[str]]:
+    """Return the URL, or the command after `--`."""
+    if options.command:
+        return options.command
+    if "://" not in options.target:
+        raise UsageError(f"TARGET is a URL, or is left out and `-- COMMAND` names a stdio server, "
+                         f"but is {shorten(options.target)}")
+    return options.target
+
+
+def parse_headers(values: List[str]) -> Headers:
+    """Return the headers of `--header` options; `@FILE` names a file with one a line."""
+    lines: List[str] = []
+    for value in values:
+        lines += read_input(value).splitlines() if value.startswith("@") else [value]
+    headers = {}
+    for line in filter(str.strip, lines):
+        name, colon, text = line.partition(":")
+        if not colon:
+            raise UsageError("a header is written 'Name: value'; this one has no colon")
+        check_header(name.strip(), text.strip())
+        headers[name.strip()] = text.strip()
+    return headers
+
+
+def read_input(value: str) -> str:
+    """Return a value as it is, `@FILE`'s content, or that of standard input for `-`."""
+    try:
+        if value == "-":
+            return sys.stdin.buffer.read().decode("utf-8")
+        if value.startswith("@"):
+            with open(value[1:], encoding="utf-8-sig") as file:
+                return file.read()
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{value} cannot be read: {error}") from None
+    return value
+
+
+def parse_json_option(text: str, name: str) -> dict:
+    """Return the JSON object in an option; raises UsageError naming it."""
+    try:
+        value = parse_json(read_input(text).encode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise UsageError(f"{name} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{name} must be a JSON object, but is {shorten(value)}")
+    return value
+
+
+def parse_arguments(words: List[str], schema: dict, given: Optional[str] = None) -> dict:
+    """Return arguments from `name=value` (by the schema) and `name:=json` words."""
+    arguments = {} if given is None else parse_json_option(given, "--args")
+    texts = {}
+    for word in words:
+        match = re.fullmatch(r"([^=:]+|[^=]*[^=:])(:?=)(.*)", word, re.DOTALL)
+        if match is None:
+            raise UsageError(f"an argument is name=value or name:=json, but is {shorten(word)}")
+        name, operator, text = match.groups()
+        if operator == "=":
+            texts[name] = text
+            continue
+        try:
+            arguments[name] = parse_json(text.encode("utf-8", "surrogateescape"))
+        except ValueError as error:
+            raise UsageError(f"{name} is no JSON: {error}") from None
+    return {**arguments, **coerce_texts(texts, schema)}
+
+
+# What `list` can list: option, member of the result, capability, and the method of Client.
+LISTS = (
+    ("tools", "tools", "tools", Client.list_tools),
+    ("resources", "resources", "resources", Client.list_resources),
+    ("templates", "resourceTemplates", "resources", Client.list_resource_templates),
+    ("prompts", "prompts", "prompts", Client.list_prompts),
+)
+
+
+def run_list(options: Any) -> int:
+    """List what a server offers."""
+    asked = [option for option, *_ in LISTS if getattr(options, option)]
+    with open_client(options) as client:
+        found = {member: method(client) for option, member, capability, method in LISTS
+                 if option in asked or (not asked and capability in client.capabilities)}
+        if options.json:
+            print_json(found)
+            return 0
+        info = client.server_info
+        print_text(f"{info.get('name', 'unnamed')} {info.get('version', '')} "
+                   f"({client.protocol_version})")
+    for member, items in found.items():
+        print_text(f"\n{member}: {len(items)}")
+        for index, item in enumerate(items):
+            print_text(describe_item(item, index))
+    return 0
+
+
+def describe_item(item: Any, index: int) -> str:
+    """Return a listed tool, resource, template or prompt as lines for a person."""
+    if not isinstance(item, dict):
+        return f"  [{index}] is no object: {shorten(item)}"
+    name = item.get("uri") or item.get("uriTemplate") or item.get("name") or f"[{index}]"
+    fault = find_tool_fault(item) if "uri" not in item and "inputSchema" in item else None
+    schema = item.get("inputSchema")
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    required = schema.get("required", ()) if isinstance(schema, dict) else ()
+    names = [str(key) + ("" if key in required else "?") for key in properties or ()]
+    names += [str(argument.get("name")) + ("" if argument.get("required") else "?")
+              for argument in item.get("arguments") or () if isinstance(argument, dict)]
+    lines = [f"  {shorten(name)}" + (f"({', '.join(names)})" if names else "")]
+    text = str(item.get("description") or item.get("title") or "").strip()
+    lines += [f"      {line}" for line in text.split("\n")[:3] if line.strip()]
+    return "\n".join(lines + ([f"      fault: it {fault}"] if fault else []))
+
+
+def run_call(options: Any) -> int:
+    """Call a tool."""
+    with open_client(options) as client:
+        tools = client.list_tools() if options.arguments else []
+        schema = next((tool["inputSchema"] for tool in tools if find_tool_fault(tool) is None
+                       and tool["name"] == options.tool), {})
+        arguments = parse_arguments(options.arguments, schema, options.args)
+        result = client.call_tool(options.tool, arguments)
+    if options.json:
+        print_json(result)
+    else:
+        print_content(result.get("content"))
+    return 5 if result.get("isError") else 0
+
+
+def print_content(blocks: Any) -> None:
+    """Print content blocks for a person."""
+    for block in blocks if isinstance(blocks, list) else []:
+        print_text(describe_content(block))
+
+
+def describe_content(block: Any) -> str:
+    """Return a content block as text; what is no text is named with its size."""
+    if not isinstance(block, dict):
+        return shorten(block)
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if kind == "resource" and isinstance(block.get("resource"), dict):
+        return describe_resource(block["resource"])
+    if kind == "resource_link":
+        return f"[link to {block.get('uri')}: {block.get('name')}]"
+    return (f"[{kind}, {block.get('mimeType', 'no type')}, {len(str(block.get('data', '')))} "
+            "characters of base64: use --json]")
+
+
+def describe_resource(contents: Any) -> str:
+    """Return the contents of a resource as text."""
+    if not isinstance(contents, dict):
+        return shorten(contents)
+    if isinstance(contents.get("text"), str):
+        return contents["text"]
+    return (f"[{contents.get('uri')}, {contents.get('mimeType', 'no type')}, "
+            f"{len(str(contents.get('blob', '')))} characters of base64: use --json]")
+
+
+def run_read(options: Any) -> int:
+    """Read a resource."""
+    with open_client(options) as client:
+        result = client.read_resource(options.uri)
+    if options.json:
+        print_json(result)
+        return 0
+    contents = result.get("contents")
+    for part in contents if isinstance(contents, list) else []:
+        print_text(describe_resource(part))
+    return 0
+
+
+def run_prompt(options: Any) -> int:
+    """Fill in a prompt."""
+    with open_client(options) as client:
+        result = client.get_prompt(options.name, parse_arguments(options.arguments, {}))
+    if options.json:
+        print_json(result)
+        return 0
+    messages = result.get("messages")
+    for message in messages if isinstance(messages, list) else []:
+        if isinstance(message, dict):
+            print_text(f"{message.get('role')}: {describe_content(message.get('content'))}")
+    return 0
+
+
+def run_send(options: Any) -> int:
+    """Send any request and print its result."""
+    params = None if options.params is None else parse_json_option(options.params, "JSON")
+    with open_client(options) as client:
+        print_json(client.request(options.method, params))
+    return 0
+
+
+def run_probe(options: Any) -> int:
+    """Probe a server and print the report."""
+    report = probe(find_target(options), era=options.era, timeout=options.timeout,
+                   max_bytes=options.max_bytes, headers=parse_headers(options.header),
+                   observe=print_exchange if options.verbose else _ignore)
+    if options.json:
+        print_json(report)
+    else:
+        print_report(report)
+    return EXIT_OF_VERDICT[report["verdict"]]
+
+
+def print_report(report: dict) -> None:
+    """Print a probe's report for a person: eras, then what was seen, then the verdict."""
+    target = report["target"]
+    print_text(f"probe of {target if isinstance(target, str) else ' '.join(target)}")
+    for name, era in report["eras"].items():
+        info = era["serverInfo"]
+        words = [era["protocolVersion"], f"{info.get('name', '')} {info.get('version', '')}",
+                 "with a session" if era["session"] else "",
+                 f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
+        line = f"  {name:<8} {era['verdict']:<12} " + ", ".join(filter(str.strip, filter(None, words)))
+        print_text(escape_text(line.rstrip()))
+    for check in report["checks"]:
+        print_text(escape_text(f"  {check['status']:<8} {check['id']}: {check['message']}"))
+        if check["hint"]:
+            print_text(f"           -> {check['hint']}")
+    print_text(f"verdict: {report['verdict']} ({report['requests']} requests, "
+               f"{report['elapsedMs']} ms)")
+
+
+def print_exchange(exchange: Exchange) -> None:
+    """Print one exchange on standard error, for -v; credentials are not shown."""
+    lines = [f"> {exchange.method} {exchange.url}"]
+    secret = ("authorization", "cookie", "proxy-authorization")
+    lines += [f"> {name}: {'***' if name.lower() in secret else value}"
+              for name, value in exchange.request_headers.items()]
+    lines.append(f"> {shorten(exchange.request_body, 4000)}")
+    if exchange.status is not None:
+        lines.append(f"< HTTP {exchange.status}")
+        lines += [f"< {name}: {value}" for name, value in exchange.headers.items()]
+    lines.append(f"< {shorten(exchange.answer, 4000)}")
+    lines.append(f"  {exchange.seconds * 1000:.1f} ms"
+                 + (f", failed: {exchange.error}" if exchange.error else ""))
+    log_line("\n".join(escape_text(line) for line in lines))
+
+
+def run_sse(options: Any) -> int:
+    """Turn an event stream into one JSON object a line."""
+    parser = SSEParser()
+    try:
+        source = sys.stdin.buffer if options.file in (None, "-") else open(options.file, "rb")
+    except OSError as error:
+        raise UsageError(f"{options.file} cannot be read: {error.strerror}") from None
+    with source:
+        for data in iter(lambda: source.read1(65536), b""):
+            for event in parser.feed(data):
+                print_out(json.dumps(event._asdict()))
+            sys.stdout.flush()
+    unfinished = len(parser.close())
+    if unfinished:
+        log_line(f"mcpkit: the stream ended inside an event: {unfinished} bytes discarded")
+    return 0
+
+
+# ---- words to options
+
+def build_parser(has_command: bool):
+    """Return the argument parser; with a `-- COMMAND` there is no TARGET word."""
+    import argparse
+
+    class Parser(argparse.ArgumentParser):
+        """A parser whose errors are UsageErrors, so that they look like all others."""
+
+        def error(self, message: str) -> None:
+            raise UsageError(f"{message} (see {self.prog} --help)")
+
+    parser = Parser(prog="mcpkit.py", description="The Model Context Protocol in one file.",
+                    epilog="exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning
+                                                      in EXIT_CODES.items()))
+    parser.add_argument("--version", action="version", version=f"mcpkit {__version__}")
+    commands = parser.add_subparsers(dest="name_of_command", metavar="COMMAND", required=True)
+
+    def add(name: str, run: Callable, target: bool = True):
+        help_text = run.__doc__.rstrip(".")
+        command = commands.add_parser(name, help=help_text, description=run.__doc__)
+        command.set_defaults(run=run, command=None, json=False)
+        if target:
+            add_client_options(command, has_command)
+        return command
+
+    add_serve_options(add("serve", run_serve, target=False))
+    command = add("list", run_list)
+    for option, *_ in LISTS:
+        command.add_argument(f"--{option}", action="store_true", help=f"list the {option}")
+    command = add("call", run_call)
+    command.add_argument("tool", metavar="TOOL")
+    command.add_argument("arguments", nargs="*", metavar="name=value",
+                         help="an argument, read by the tool's schema; name:=json for JSON")
+    command.add_argument("--args", metavar="JSON", help="all arguments: JSON, @FILE, or -")
+    add("read", run_read).add_argument("uri", metavar="URI")
+    command = add("prompt", run_prompt)
+    command.add_argument("name", metavar="NAME")
+    command.add_argument("arguments", nargs="*", metavar="name=value")
+    command = add("send", run_send)
+    command.add_argument("method", metavar="METHOD")
+    command.add_argument("params", nargs="?", metavar="JSON", help="params: JSON, @FILE, or -")
+    add_probe_options(add("probe", run_probe))
+    add("sse", run_sse, target=False).add_argument("file", nargs="?", metavar="FILE")
+    return parser
+
+
+def add_client_options(command: Any, has_command: bool) -> None:
+    """Add what all commands of the client take."""
+    if not has_command:
+        command.add_argument("target", metavar="TARGET", help="a URL; or leave it out and end the "
+                             "line with -- COMMAND ARG... for a stdio server")
+    command.add_argument("--json", action="store_true", help="one JSON document; errors too")
+    command.add_argument("--header", action="append", default=[], metavar="'Name: value'",
+                         help="send this header; @FILE: one a line (keeps secrets out of ps)")
+    command.add_argument("--timeout", type=float, default=30.0, metavar="S",
+                         help="seconds that the server may be silent (%(default)s)")
+    command.add_argument("-v", "--verbose", action="store_true",
+                         help="show each exchange on standard error")
+
+
+def add_probe_options(command: Any) -> None:
+    """Add what the probe takes."""
+    command.set_defaults(timeout=PROBE_SECONDS)
+    command.add_argument("--era", choices=("auto", "legacy", "modern"), default="auto")
+    command.add_argument("--max-bytes", type=int, default=PROBE_ANSWER_BYTES, metavar="N",
+                         help="read at most this much of an answer (%(default)s)")
+
+
+def add_serve_options(command: Any) -> None:
+    """Add what `serve` takes; each limit of a server is an option."""
+    command.add_argument("target", nargs="?", metavar="TARGET",
+                         help="a Python file with a mcpkit.Server (none: the pong server)")
+    command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s; "
+                         "localhost means IPv4)")
+    command.add_argument("--port", type=int, default=8000, help="0: a free one (%(default)s)")
+    command.add_argument("--path", default="/mcp", help="path of the endpoint (%(default)s)")
+    command.add_argument("--stdio", action="store_true", help="serve stdin and stdout, not HTTP")
+    command.add_argument("--sessions", action="store_true", help="give legacy clients sessions")
+    command.add_argument("--stream", choices=("auto", "always", "never"),
+                         help="when answers are event streams")
+    command.add_argument("--allow-origin", action="append", default=[], metavar="O",
+                         help="let pages of this origin call")
+    command.add_argument("--allow-host", action="append", default=[], metavar="H",
+                         help="answer to this host name too")
+    command.add_argument("-v", "--verbose", action="store_true", help="log every request")
+    for name, default in zip(Limits._fields, Limits()):
+        command.add_argument("--" + name.replace("_", "-"), type=type(default), metavar="N",
+                             help=f"{LIMIT_MEANING[name]} ({default:g})")
+
+
+def parse_command_line(words: List[str]) -> Any:
+    """Return the options in the words of a command line; raises UsageError."""
+    command = None
+    if "--" in words:
+        end = words.index("--")
+        words, command = words[:end], words[end + 1:]
+        if not command:
+            raise UsageError("after -- comes the command of a stdio server")
+    options = build_parser(command is not None).parse_args(words)
+    options.command = command
+    return options
+
+
+def print_error(error: MCPKitError, code: int, as_json: bool) -> None:
+    """Print an error as one line on standard error."""
+    if not as_json:
+        log_line(f"mcpkit: {escape_text(str(error))}")
+        return
+    report = {"kind": error.kind, "message": str(error), "exitCode": code}
+    if isinstance(error, MCPError):
+        report["error"] = error.to_wire()
+    sys.stderr.write(json.dumps({"error": report}) + "\n")
+
+
+def main(words: Optional[List[str]] = None) -> int:
+    """Run a command line and return its exit code; see EXIT_CODES."""
+    words = sys.argv[1:] if words is None else words
+    try:
+        options = parse_command_line(words)
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
+    except MCPKitError as error:
+        code = next(code for kind, code in EXIT_OF_ERROR if isinstance(error, kind))
+        print_error(error, code, "--json" in words)
+        return code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has seen enough; nothing more can be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,999 @@
+"""Tests of mcpkit, in the order of its sections, so that the two files can be read side by side.
+
+Each name is a sentence that states an outcome. Tables of cases are dicts: the key says what the
+case shows (with the number of a field report where there is one). Nothing sleeps, ports are picked
+by the system, and every wait has a limit.
+"""
+import ast
+import contextlib
+import dataclasses
+import enum
+import http.client
+import io
+import json
+import os
+import pathlib
+import queue
+import random
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import typing
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
+
+import mcpkit  # noqa: E402
+from mcpkit import Client, Context, MCPError, Server, ToolError, ToolResult  # noqa: E402
+
+WAIT = 20              # seconds: no test waits this long unless it fails
+JSON_BOTH = {"Content-Type": "application/json",
+             "Accept": "application/json, text/event-stream"}
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {}}
+
+
+def cases(table):
+    """Parametrize a test with the values of a dict, its keys naming the cases."""
+    values = list(table.values())
+    return pytest.mark.parametrize("case", values, ids=list(table))
+
+
+class Reply(typing.NamedTuple):
+    """An HTTP answer: status, headers with lower-case names, body."""
+
+    status: int
+    headers: dict
+    body: bytes
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def messages(self):
+        """The JSON-RPC messages of an event stream."""
+        parser = mcpkit.SSEParser()
+        return [json.loads(event.data) for event in parser.feed(self.body)]
+
+
+def ask(service, body=b"", method="POST", path=None, **headers):
+    """Send one request and return the Reply; header names are written with underscores."""
+    connection = http.client.HTTPConnection(*service.server_address[:2], timeout=WAIT)
+    sent = dict(JSON_BOTH) if method == "POST" else {}
+    sent.update({name.replace("_", "-"): value for name, value in headers.items()})
+    sent = {name: value for name, value in sent.items() if value is not None}
+    if not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    with contextlib.closing(connection):
+        connection.request(method, path or service.policy.path, body or None, sent)
+        response = connection.getresponse()
+        return Reply(response.status, {name.lower(): value for name, value
+                                       in response.getheaders()}, response.read())
+
+
+def call(method, params=None, request_id=1):
+    """Return a legacy request."""
+    message = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def ask_modern(service, method, params=None, request_id=1, **headers):
+    """Send a modern request with all that it needs, unless `headers` say otherwise."""
+    params = {"_meta": META, **(params or {})}
+    name = params.get("name", params.get("uri"))
+    given = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
+    if name is not None:
+        given["Mcp_Name"] = name
+    return ask(service, call(method, params, request_id), **{**given, **headers})
+
+
+def send_raw(service, data, cuts=()):
+    """Send bytes as they are, in pieces ending at `cuts`, and return all that comes back."""
+    with socket.create_connection(service.server_address[:2], timeout=WAIT) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start, end in zip((0, *cuts), (*cuts, len(data))):
+            sock.sendall(data[start:end])
+        sock.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: sock.recv(65536), b""))
+
+
+def make_raw(body, *headers, target="/mcp", method="POST", version="1.1", length=True):
+    """Return the bytes of a request; headers are whole lines."""
+    lines = [f"{method} {target} HTTP/{version}", "Host: 127.0.0.1",
+             "Content-Type: application/json", "Accept: application/json, text/event-stream",
+             *([f"Content-Length: {len(body)}"] if length else []), *headers]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+def build_sample_server(**options):
+    """Return a server with one of everything, and tools that go wrong in every way."""
+    server = Server("sample", version="1.2.3", **options)
+
+    @server.tool
+    def add(a: int, b: int = 1) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @server.tool
+    def report(ctx: Context) -> str:
+        """Say how far it is, and what it thinks."""
+        ctx.progress(1, 2, "half")
+        ctx.progress(1, 2, "again")
+        ctx.log("info", "working")
+        ctx.log("debug", "details")
+        ctx.progress(2, 2)
+        return "done"
+
+    @server.tool
+    def fail():
+        raise ToolError("no \u2028 luck")
+
+    @server.tool
+    def crash():
+        raise RuntimeError("secret of the house")
+
+    @server.tool
+    def leave():
+        sys.exit(3)
+
+    @server.tool
+    def infinite():
+        return {"value": float("inf")}
+
+    @server.tool
+    def lie() -> typing.List[int]:
+        return ["no number"]
+
+    @server.tool(mime_type="image/png")
+    def picture():
+        return b"\x89PNG"
+
+    @server.tool
+    def strange():
+        return "a\u2028b\u0085c\r\nd"
+
+    @server.resource("sample://text")
+    def text():
+        """A text."""
+        return "hello"
+
+    @server.resource("sample://bytes", mime_type="application/octet-stream")
+    def data():
+        return b"\x00\xff"
+
+    @server.resource("sample://item/{number}")
+    def item(number: int):
+        return f"item {number + 1}"
+
+    @server.prompt(title="Greet")
+    def greet(name: typing.Annotated[str, "Whom."], polite: bool = True):
+        """Greet somebody."""
+        return [f"Greet {name}.", {"role": "assistant", "content": f"Politely: {polite}"}]
+
+    @server.completion("greet", "name")
+    def names(value: str):
+        return [name for name in ("Ada", "Alan", "Grace") if name.startswith(value)]
+
+    return server
+
+
+@pytest.fixture
+def pong():
+    with mcpkit.HTTPService(mcpkit.build_pong_server(), port=0) as service:
+        yield service
+
+
+@pytest.fixture
+def sample():
+    with mcpkit.HTTPService(build_sample_server(), port=0) as service:
+        yield service
+
+
+@pytest.fixture
+def notes():
+    with mcpkit.HTTPService(load_sample("notes.py"), port=0) as service:
+        yield service
+
+
+def load_sample(name):
+    """Return a fresh Server of a file in samples/."""
+    sys.modules.pop("mcpkit_target", None)
+    return mcpkit.load_server(str(ROOT / "samples" / name))
+
+
+@contextlib.contextmanager
+def quiet_log(server):
+    """Collect what a server logs instead of writing it to standard error."""
+    lines = []
+    server.runtime = server.runtime._replace(log=lines.append, log_exception=lines.append)
+    yield lines
+
+
+# =============================================================================================
+# 9. SERVER
+# =============================================================================================
+
+def receive(server, value, headers=None, channel=None):
+    """Return the JSON answer of a server to a JSON value, as over stdio."""
+    answer = server.receive(value, headers, None, channel or mcpkit.Channel())
+    return json.loads(answer.data) if answer.data else None
+
+
+def tool_call(name, **arguments):
+    return call("tools/call", {"name": name, "arguments": arguments})
+
+
+TOOL_RESULTS = {
+    "a number is structured content in the modern era only":
+        (tool_call("add", a=2), {"content": [{"type": "text", "text": "3"}]}),
+    "a text is content": (tool_call("report"), {"content": [{"type": "text", "text": "done"}]}),
+    "a tool's failure is a result": (tool_call("fail"), {
+        "content": [{"type": "text", "text": "no \u2028 luck"}], "isError": True}),
+    "C98 arguments that break the schema are a result": (tool_call("add", a="x"), {
+        "content": [{"type": "text", "text": "Invalid arguments for tool 'add': "
+                     '/a: must be an integer, but is "x"'}], "isError": True}),
+    "bytes of an image are an image": (tool_call("picture"), {
+        "content": [{"type": "image", "data": "iVBORw==", "mimeType": "image/png"}]}),
+}
+
+
+@cases(TOOL_RESULTS)
+def test_a_tool_call_gives_the_result_that_its_return_value_means(case):
+    request, result = case
+    assert receive(build_sample_server(), request)["result"] == result
+
+
+def test_a_number_is_structured_content_in_the_modern_era():
+    request = call("tools/call", {"name": "add", "arguments": {"a": 2}, "_meta": META})
+    result = receive(build_sample_server(), request)["result"]
+    assert result["structuredContent"] == 3 and result["resultType"] == "complete"
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "sample"
+
+
+@pytest.mark.parametrize("name", ["crash", "leave", "infinite", "lie"])
+def test_what_a_tool_does_wrong_is_logged_here_and_says_nothing_there(name):
+    server = build_sample_server()
+    with quiet_log(server) as lines:
+        result = receive(server, tool_call(name))["result"]
+    assert result == {"content": [{"type": "text", "text":
+                                   f"Error calling tool {name!r}: internal error"}],
+                      "isError": True}
+    assert lines == [f"tool {name} failed"]
+
+
+ERRORS = {
+    "C98 an unknown tool": (tool_call("nope"), -32602, "Unknown tool: nope"),
+    "C98 an unknown prompt": (call("prompts/get", {"name": "nope"}), -32602,
+                              "Unknown prompt: nope"),
+    "C98 an unknown resource": (call("resources/read", {"uri": "x://y"}), -32602,
+                                "Resource not found"),
+    "a template's part of the wrong type": (
+        call("resources/read", {"uri": "sample://item/one"}), -32602, "Resource not found"),
+    "a prompt without its argument": (
+        call("prompts/get", {"name": "greet"}), -32602,
+        "Invalid arguments for prompt 'greet': (root): must have the property \"name\", but is {}"),
+    "an unknown method": (call("posts/list"), -32601, "Method not found"),
+    "a bad cursor": (call("tools/list", {"cursor": "zzz"}), -32602,
+                     "Invalid cursor: zzz (use the nextCursor of a list as it is)"),
+    "a bad log level": (call("logging/setLevel", {"level": "loud"}), -32602,
+                        "Invalid params: level must be one of debug, info, notice, warning, "
+                        "error, critical, alert, emergency, but is loud"),
+    "an unknown reference": (call("completion/complete", {
+        "ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}),
+        -32602, 'Unknown reference: {"type": "ref/prompt", "name": "x"}'),
+}
+
+
+@cases(ERRORS)
+def test_what_cannot_be_answered_is_an_error_that_says_why(case):
+    request, code, message = case
+    error = receive(build_sample_server(), request)["error"]
+    assert (error["code"], error["message"]) == (code, message)
+
+
+@pytest.mark.parametrize("version, answered", [
+    ("2024-11-05", "2024-11-05"), ("2025-03-26", "2025-03-26"), ("2025-06-18", "2025-06-18"),
+    ("2025-11-25", "2025-11-25"), ("2026-07-28", "2025-11-25"), ("2099-01-01", "2025-11-25"),
+    ("", "2025-11-25")])
+def test_c45_initialize_agrees_on_a_legacy_revision_and_never_echoes_another(version, answered):
+    result = receive(build_sample_server(), call("initialize", {"protocolVersion": version}))
+    assert result["result"]["protocolVersion"] == answered
+
+
+def test_c45_initialize_without_a_version_is_refused():
+    assert receive(build_sample_server(), call("initialize", {}))["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("params", [None, {}])
+def test_c96_ping_is_answered_before_anything_else(params):
+    assert receive(build_sample_server(), call("ping", params)) == {
+        "jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+@pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "nope/nope",
+                                    "resources/subscribe"])
+def test_c95_the_modern_era_has_no_legacy_methods(method):
+    request = call(method, {"_meta": META, "protocolVersion": "2025-11-25", "level": "info"})
+    error = receive(build_sample_server(), request)["error"]
+    assert error == {"code": -32601, "message": "Method not found", "data": method}
+
+
+def test_c95_a_feature_that_a_server_does_not_have_is_no_method_of_it():
+    server = Server("empty")
+    assert receive(server, call("tools/list"))["error"]["code"] == -32601
+    assert server.capabilities == {"logging": {}}
+
+
+def test_discover_names_revisions_features_and_the_server():
+    result = receive(build_sample_server(instructions="Be kind."),
+                     call("server/discover", {"_meta": META}))["result"]
+    assert result["supportedVersions"][0] == "2026-07-28"
+    assert set(result["capabilities"]) == {"completions", "logging", "prompts", "resources",
+                                           "tools"}
+    assert result["instructions"] == "Be kind."
+    assert (result["ttlMs"], result["cacheScope"], result["resultType"]) == (
+        0, "public", "complete")
+
+
+LISTS = {
+    "tools": ("tools/list", "tools", "name", ["add", "report", "fail"]),
+    "resources": ("resources/list", "resources", "uri", ["sample://text", "sample://bytes"]),
+    "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate",
+                  ["sample://item/{number}"]),
+    "prompts": ("prompts/list", "prompts", "name", ["greet"]),
+}
+
+
+@cases(LISTS)
+def test_a_list_has_its_items_in_order_and_caching_hints_in_both_eras(case):
+    method, member, key, names = case
+    for params in ({}, {"_meta": META}):
+        result = receive(build_sample_server(), call(method, params))["result"]
+        assert [item[key] for item in result[member]][:len(names)] == names
+        assert (result["ttlMs"], result["cacheScope"]) == (0, "public")
+
+
+def test_pages_follow_each_other_to_the_end():
+    server, names, cursor = build_sample_server(page_size=2), [], None
+    for _ in range(20):
+        params = {} if cursor is None else {"cursor": cursor}
+        result = receive(server, call("tools/list", params))["result"]
+        names += [tool["name"] for tool in result["tools"]]
+        cursor = result.get("nextCursor")
+        if cursor is None:
+            break
+    assert names == list(server.tools)
+
+
+def test_resources_prompts_and_completions_are_answered():
+    server = build_sample_server()
+    read = receive(server, call("resources/read", {"uri": "sample://item/41"}))["result"]
+    assert read["contents"] == [{"uri": "sample://item/41", "mimeType": "text/plain",
+                                 "text": "item 42"}]
+    blob = receive(server, call("resources/read", {"uri": "sample://bytes"}))["result"]
+    assert blob["contents"][0]["blob"] == "AP8="
+    prompt = receive(server, call("prompts/get", {"name": "greet", "arguments": {
+        "name": "Ada", "polite": "false"}}))["result"]
+    assert prompt["description"] == "Greet somebody."
+    assert [message["content"]["text"] for message in prompt["messages"]] == [
+        "Greet Ada.", "Politely: False"]
+    completion = receive(server, call("completion/complete", {
+        "ref": {"type": "ref/prompt", "name": "greet"},
+        "argument": {"name": "name", "value": "A"}}))["result"]
+    assert completion["completion"] == {"values": ["Ada", "Alan"], "total": 2, "hasMore": False}
+
+
+class RecordingChannel(mcpkit.Channel):
+    """A way back that keeps what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, message):
+        self.sent.append(message)
+
+
+NOTIFICATIONS = {
+    "modern without token and level": ({"_meta": META}, []),
+    "modern with a token": ({"_meta": {**META, "progressToken": "t"}}, [1, 2]),
+    "modern with a level": ({"_meta": {**META, "io.modelcontextprotocol/logLevel": "info"}},
+                            ["working"]),
+    "modern with a lower level": (
+        {"_meta": {**META, "io.modelcontextprotocol/logLevel": "debug"}}, ["working", "details"]),
+    "legacy without a token": ({}, ["working"]),
+    "legacy with a token": ({"_meta": {"progressToken": 7}}, [1, "working", 2]),
+}
+
+
+@cases(NOTIFICATIONS)
+def test_a_tool_tells_only_what_was_asked_for_and_progress_only_grows(case):
+    params, told = case
+    channel = RecordingChannel()
+    receive(build_sample_server(), call("tools/call", {"name": "report", **params}),
+            channel=channel)
+    assert [message["params"].get("progress", message["params"].get("data"))
+            for message in channel.sent] == told
+
+
+def test_sessions_expire_make_room_and_are_kept_by_use():
+    now = [0.0]
+    ids = iter(f"s{number}" for number in range(100))
+    runtime = mcpkit.system_runtime()._replace(now=lambda: now[0], new_id=lambda: next(ids))
+    sessions = mcpkit.Sessions(runtime, mcpkit.Limits(max_sessions=2, session_seconds=10))
+    first, second = (sessions.create("2025-11-25", {}, {}) for _ in range(2))
+    now[0] = 5
+    assert sessions.find(first.id) is first
+    third = sessions.create("2025-11-25", {}, {})
+    assert sessions.find(second.id) is None and sessions.find(third.id) is third
+    now[0] = 14
+    assert sessions.find(first.id) is first
+    now[0] = 25
+    assert sessions.find(first.id) is None and sessions.find(None) is None
+    fourth = sessions.create("2025-11-25", {}, {})
+    assert len(sessions) == 1
+    assert sessions.delete(fourth.id) and not sessions.delete(fourth.id)
+
+
+REGISTRATION_FAULTS = {
+    "a tool twice": lambda server: server.tool(name="add")(lambda: None),
+    "an unknown limit": lambda server: Server("x", max_sighs=3),
+    "an unknown stream mode": lambda server: Server("x", stream="sometimes"),
+    "a template that its function does not know":
+        lambda server: server.resource("a://{b}")(lambda c: None),
+    "a template of a higher level": lambda server: server.resource("a://{?b}")(lambda b: None),
+    "a schema that is none": lambda server: server.tool(
+        name="new", input_schema={"type": "strin"})(lambda: None),
+}
+
+
+@cases(REGISTRATION_FAULTS)
+def test_a_registration_that_cannot_work_is_refused_at_once(case):
+    with pytest.raises(mcpkit.MCPKitError):
+        case(build_sample_server())
+
+
+def test_a_batch_is_answered_as_one_in_2025_03_26_only():
+    server, batch = build_sample_server(), [call("ping"), call("ping", request_id=2),
+                                            {"jsonrpc": "2.0", "method": "notifications/x"}]
+    answers = receive(server, batch, {"mcp-protocol-version": "2025-03-26"})
+    assert [answer["id"] for answer in answers] == [1, 2]
+    for version in ("2025-06-18", "2025-11-25"):
+        assert receive(server, batch, {"mcp-protocol-version": version})["error"]["code"] == -32600
+
+
+def test_the_whole_result_that_a_tool_returns_is_sent_as_it_is():
+    server = Server("x")
+    server.tool(name="t")(lambda: ToolResult(content=[], isError=False))
+    assert receive(server, tool_call("t"))["result"] == {"content": [], "isError": False}
+
+
+# =============================================================================================
+# 10. SERVING
+# =============================================================================================
+
+def test_a_request_is_answered_with_one_json_object(pong):
+    reply = ask(pong, call("initialize", {"protocolVersion": "2026-07-28"}))
+    assert reply.status == 200 and reply.headers["content-type"] == "application/json"
+    assert reply.json["result"]["protocolVersion"] == "2025-11-25"
+    assert "mcp-session-id" not in reply.headers
+
+
+def test_a_notification_is_accepted_without_a_body(pong):
+    reply = ask(pong, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert (reply.status, reply.body, reply.headers["content-length"]) == (202, b"", "0")
+    reply = ask_modern(pong, "tools/list")
+    assert reply.json["result"]["tools"][0]["name"] == "pong"
+
+
+PONG = {"name": "pong", "arguments": {"message": "ping"}}
+MODERN_REFUSALS = {
+    "C91 no Mcp-Name": (PONG, {"Mcp_Name": None}, 400, -32020),
+    "C91 another Mcp-Name": (PONG, {"Mcp_Name": "other"}, 400, -32020),
+    "C91 no Mcp-Method": (PONG, {"Mcp_Method": None}, 400, -32020),
+    "C91 another Mcp-Method": (PONG, {"Mcp_Method": "tools/list"}, 400, -32020),
+    "C91 a body without a name": ({"arguments": {}}, {"Mcp_Name": "pong"}, 400, -32020),
+    "C75 broken base64": (PONG, {"Mcp_Name": "=?base64?!?="}, 400, -32020),
+    "C92 no _meta": ({**PONG, "_meta": None}, {}, 400, -32602),
+    "C92 no capabilities": ({**PONG, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28"}}, {}, 400, -32602),
+    "C92 capabilities null": ({**PONG, "_meta": {
+        **META, "io.modelcontextprotocol/clientCapabilities": None}}, {}, 400, -32602),
+    "C92 another version in the header": (PONG, {"MCP_Protocol_Version": "2025-11-25"},
+                                          400, -32020),
+    "C92 no version in the header": (PONG, {"MCP_Protocol_Version": None}, 400, -32020),
+    "C94 a version of the future": ({**PONG, "_meta": {
+        **META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}},
+        {"MCP_Protocol_Version": "2031-01-01"}, 400, -32022),
+    "an unknown tool": ({"name": "x"}, {}, 400, -32602),
+}
+
+
+@cases(MODERN_REFUSALS)
+def test_a_modern_request_that_contradicts_itself_is_refused_with_its_id(pong, case):
+    params, headers, status, code = case
+    reply = ask_modern(pong, "tools/call", params, request_id="q", **headers)
+    assert (reply.status, reply.json["error"]["code"], reply.json["id"]) == (status, code, "q")
+
+
+def test_c94_the_refusal_of_a_version_lists_those_that_are_spoken(pong):
+    meta = {**META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}
+    reply = ask_modern(pong, "tools/list", {"_meta": meta}, MCP_Protocol_Version="2031-01-01")
+    assert reply.json["error"]["data"] == {
+        "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
+        "requested": "2031-01-01"}
+
+
+def test_c95_a_modern_method_that_is_unknown_is_404_and_a_legacy_one_200(pong):
+    assert ask_modern(pong, "nope/nope").status == 404
+    reply = ask(pong, call("nope/nope"))
+    assert (reply.status, reply.json["error"]["code"]) == (200, -32601)
+
+
+def test_c95_an_unknown_modern_notification_is_accepted(pong):
+    reply = ask(pong, {"jsonrpc": "2.0", "method": "notifications/nope"},
+                MCP_Protocol_Version="2026-07-28")
+    assert (reply.status, reply.body) == (202, b"")
+
+
+def test_c92_client_info_may_be_missing(pong):
+    meta = {name: value for name, value in META.items() if not name.endswith("clientInfo")}
+    assert ask_modern(pong, "tools/list", {"_meta": meta}).status == 200
+
+
+def test_c75_a_name_in_base64_is_decoded_before_it_is_compared():
+    server = Server("x")
+    server.tool(name="\u65e5\u672c")(lambda: "ok")
+    with mcpkit.HTTPService(server, port=0) as service:
+        reply = ask_modern(service, "tools/call", {"name": "\u65e5\u672c"},
+                           Mcp_Name="=?base64?5pel5pys?=")
+    assert reply.json["result"]["content"][0]["text"] == "ok"
+
+
+BODIES = {
+    "C84 a batch": (json.dumps([call("ping")]).encode(), 400, -32600, None),
+    "C84 an empty batch": (b"[]", 400, -32600, None),
+    "C84 a scalar": (b'"x"', 400, -32600, None),
+    "C84 half an object": (b"{", 400, -32700, None),
+    "C84 another JSON-RPC": (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', 400, -32600, 1),
+    "C84 no JSON-RPC": (b'{"id":1,"method":"x"}', 400, -32600, 1),
+    "C34 a float as id": (b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}', 400, -32600, None),
+    "C34 a boolean as id": (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', 400, -32600, None),
+    "a null id": (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', 400, -32600, None),
+    "C86 NaN": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}', 400, -32700, None),
+    "a number out of range": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":1e999}}',
+                              400, -32700, None),
+    "no UTF-8": (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', 400, -32700, None),
+    "too deep": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":' + b"[" * 5000
+                 + b"]" * 5000 + b"}}", 400, -32700, None),
+    "nothing": (b" ", 400, -32700, None),
+    "params that are a list": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', 400,
+                               -32600, 1),
+}
+
+
+@cases(BODIES)
+def test_a_body_that_is_no_message_is_refused_and_the_connection_goes_on(pong, case):
+    body, status, code, request_id = case
+    good = make_raw(json.dumps(call("ping")).encode())
+    answer = send_raw(pong, make_raw(body) + good)
+    first, second = split_answers(answer)
+    assert first.status == status
+    assert (first.json["error"]["code"], first.json["id"]) == (code, request_id)
+    assert second.json["result"] == {}
+
+
+def split_answers(data):
+    """Return the replies in the bytes of a connection."""
+    replies = []
+    while data:
+        source = io.BytesIO(data)
+        response = http.client.HTTPResponse(FakeSocket(source))
+        response.begin()
+        body = response.read() if response.length is not None or response.chunked else b""
+        replies.append(Reply(response.status, {name.lower(): value for name, value
+                                               in response.getheaders()}, body))
+        data = source.getvalue()[source.tell():]
+    return replies
+
+
+class FakeSocket:
+    def __init__(self, source):
+        self.source = source
+
+    def makefile(self, *_):
+        self.source.close = lambda: None
+        return self.source
+
+
+@pytest.mark.parametrize("request_id", ["1", 1, "", -5, 10 ** 30])
+def test_c34_an_id_comes_back_as_it_was_sent(pong, request_id):
+    assert ask(pong, call("ping", request_id=request_id)).json["id"] == request_id
+
+
+PING = json.dumps(call("ping")).encode()
+FRAMING = {
+    "C81 both lengths": (make_raw(PING, "Transfer-Encoding: chunked"), 400),
+    "two lengths": (make_raw(PING, f"Content-Length: {len(PING)}"), 400),
+    "C87 a negative length": (make_raw(PING, "Content-Length: -1", length=False), 400),
+    "C87 a length in words": (make_raw(PING, "Content-Length: abc", length=False), 400),
+    "a signed length": (make_raw(PING, f"Content-Length: +{len(PING)}", length=False), 400),
+    "a length with an underscore": (make_raw(PING, "Content-Length: 4_0", length=False), 400),
+    "a length in other digits": (make_raw(PING, "Content-Length: \xb2", length=False), 400),
+    "C87 an enormous length": (make_raw(b"", "Content-Length: 99999999999", length=False), 413),
+    "C87 a length over the limit": (make_raw(b"", "Content-Length: 10000000", length=False), 413),
+    "no length": (make_raw(b"", length=False), 411),
+    "an unknown coding": (make_raw(PING, "Transfer-Encoding: gzip", length=False), 501),
+    "a space before the colon": (make_raw(PING, "X-A : b"), 400),
+    "a folded header": (make_raw(PING, "X-A: b", " c"), 400),
+    "a bare CR in a header": (make_raw(PING, "X-A: b\rc"), 400),
+    "a NUL in a header": (make_raw(PING, "X-A: b\0c"), 400),
+    "a bare LF": (make_raw(PING).replace(b"\r\n", b"\n"), 400),
+    "C81 a bad chunk size": (make_raw(b"xyz\r\n", "Transfer-Encoding: chunked", length=False), 400),
+    "a chunk longer than it says": (
+        make_raw(b"2\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=False), 400),
+    "two hosts": (make_raw(PING, "Host: 127.0.0.1"), 421),
+    "another host": (make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: evil.example"), 421),
+    "no host": (make_raw(PING).replace(b"Host: 127.0.0.1\r\n", b""), 400),
+    "a path that is none": (make_raw(PING, target="/other"), 404),
+    "a target without a slash": (make_raw(PING, target="*"), 404),
+    "another version of HTTP": (make_raw(PING, version="2.0"), 505),
+    "no HTTP at all": (b"SSH-2.0-OpenSSH_9\r\n\r\n", 400),
+    "a TLS handshake": (b"\x16\x03\x01\x02\x00\x01\x00", 400),
+    "headers without end": (make_raw(PING, "X: " + "a" * 70_000), 431),
+    "too many headers": (make_raw(PING, *["X: y"] * 101), 431),
+    "C83 a text": (make_raw(PING).replace(b"application/json\r\nA", b"text/plain\r\nA"), 415),
+    "C83 no type": (make_raw(PING).replace(b"Content-Type: application/json\r\n", b""), 415),
+    "a compressed body": (make_raw(PING, "Content-Encoding: gzip"), 415),
+    "C80 only JSON": (make_raw(PING).replace(b", text/event-stream", b""), 406),
+    "C90 PUT": (make_raw(PING, method="PUT"), 405),
+    "C90 HEAD": (make_raw(b"", method="HEAD"), 405),
+    "GET without sessions": (make_raw(b"", method="GET"), 405),
+    "DELETE without sessions": (make_raw(b"", method="DELETE"), 405),
+    "an expectation that is none": (make_raw(PING, "Expect: tea"), 417),
+}
+
+
+@cases(FRAMING)
+def test_a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next(pong, case):
+    data, status = case
+    answer = send_raw(pong, data + make_raw(PING))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert b"Connection: close" in head.split(b"\r\n")
+    error = json.loads(body)
+    assert error["id"] is None and error["error"]["message"]
+
+
+@cases({name: FRAMING[name] for name in FRAMING if "without end" not in name})
+def test_a_refusal_does_not_depend_on_where_the_bytes_were_cut(pong, case):
+    data, status = case
+    step = max(1, len(data) // 6)
+    assert send_raw(pong, data, range(step, len(data), step)).startswith(b"HTTP/1.1 %d " % status)
+
+
+ACCEPTED = {
+    "plain": make_raw(PING),
+    "with a leading empty line": b"\r\n" + make_raw(PING),
+    "C81 chunked with an extension and a trailer": make_raw(
+        b"5;x=1\r\n" + PING[:5] + b"\r\n%x\r\n" % len(PING[5:]) + PING[5:]
+        + b"\r\n0\r\nX-Trailer: 1\r\n\r\n", "Transfer-Encoding: chunked", length=False),
+    "absolute form": make_raw(PING, target="http://127.0.0.1/mcp?x=1"),
+    "C80 anything": make_raw(PING).replace(b"application/json, text/event-stream", b"*/*"),
+    "C83 a charset": make_raw(PING).replace(b"application/json\r\nA",
+                                            b"Application/JSON; charset=utf-8\r\nA"),
+    "localhost with a port": make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: LocalHost:99"),
+    "the IPv6 loopback": make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: [::1]:1"),
+    "C106 a session id that means nothing here": make_raw(PING, "Mcp-Session-Id: x"),
+}
+
+
+@cases(ACCEPTED)
+def test_an_acceptable_request_is_answered_wherever_its_bytes_are_cut(pong, case):
+    for cuts in ((), range(1, len(case)), (len(case) // 2,)):
+        replies = split_answers(send_raw(pong, case, cuts))
+        assert [reply.json["result"] for reply in replies] == [{}]
+
+
+def test_pipelined_requests_are_answered_in_order(pong):
+    data = b"".join(make_raw(json.dumps(call("ping", request_id=number)).encode())
+                    for number in range(20))
+    assert [reply.json["id"] for reply in split_answers(send_raw(pong, data))] == list(range(20))
+
+
+def test_c90_a_client_that_waits_for_100_continue_gets_it(pong):
+    answer = send_raw(pong, make_raw(PING, "Expect: 100-continue"))
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
+
+
+def test_an_http_1_0_client_gets_its_answer_and_the_end(sample):
+    answer = send_raw(sample, make_raw(PING, version="1.0"))
+    assert b"\r\nConnection: close\r\n" in answer and answer.endswith(b'"result":{}}')
+    report = json.dumps(call("tools/call", {"name": "report"})).encode()
+    streamed = send_raw(sample, make_raw(report, version="1.0"))
+    assert b"Transfer-Encoding" not in streamed and streamed.count(b"data: ") == 2
+
+
+def test_a_request_that_does_not_arrive_in_time_is_408():
+    with mcpkit.HTTPService(Server("x", read_seconds=0.05), port=0) as service:
+        with socket.create_connection(service.server_address, timeout=WAIT) as sock:
+            sock.sendall(b"POST /mcp HTTP/1.1\r\nHost:")
+            assert sock.recv(65536).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_connection_that_is_silent_is_closed_quietly():
+    with mcpkit.HTTPService(Server("x", idle_seconds=0.05), port=0) as service:
+        with socket.create_connection(service.server_address, timeout=WAIT) as sock:
+            assert sock.recv(65536) == b""
+
+
+def test_a_connection_too_many_is_told_so_and_the_others_go_on():
+    with mcpkit.HTTPService(Server("x", max_connections=1), port=0) as service:
+        with socket.create_connection(service.server_address, timeout=WAIT) as first:
+            first.sendall(make_raw(PING))
+            assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
+            with socket.create_connection(service.server_address, timeout=WAIT) as second:
+                refusal = second.recv(65536)
+            assert refusal.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in refusal
+            first.sendall(make_raw(PING))
+            assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+ORIGINS = {
+    "C103 none": (None, 200), "C103 localhost": ("http://localhost:5173", 200),
+    "C103 127.0.0.1": ("http://127.0.0.1:9", 200), "C103 ::1": ("http://[::1]:1", 200),
+    "C103 another site": ("http://evil.example", 403), "C103 null": ("null", 403),
+    "C103 a look-alike": ("http://localhost.evil.example", 403),
+    "a user before the host": ("http://localhost@evil.example", 403),
+    "one that is allowed": ("https://app.example", 200),
+    "an allowed one with a port": ("https://app.example:1", 403),
+}
+
+
+@cases(ORIGINS)
+def test_a_page_may_call_only_from_this_machine_or_an_allowed_origin(case):
+    origin, status = case
+    with mcpkit.HTTPService(mcpkit.build_pong_server(), port=0,
+                            allow_origins=("https://app.example",)) as service:
+        reply = ask(service, call("ping"), Origin=origin)
+    assert reply.status == status
+    assert reply.headers.get("access-control-allow-origin") == (
+        origin if status == 200 else None)
+
+
+def test_c103_the_origin_is_checked_before_everything_else(pong):
+    data = make_raw(b"{", "Origin: http://evil.example", "Content-Encoding: gzip", target="/x")
+    assert send_raw(pong, data).startswith(b"HTTP/1.1 403 ")
+
+
+def test_c105_a_browser_that_asks_first_is_answered_without_a_token(pong):
+    names = "authorization,content-type,mcp-protocol-version,mcp-method,mcp-name,mcp-param-region"
+    reply = ask(pong, method="OPTIONS", Origin="http://localhost:5173",
+                Access_Control_Request_Headers=names)
+    allowed = set(reply.headers["access-control-allow-headers"].split(", "))
+    assert reply.status == 204 and set(names.split(",")) <= allowed
+    assert {"mcp-session-id", "last-event-id"} <= allowed
+    assert "POST" in reply.headers["access-control-allow-methods"]
+    assert reply.headers["vary"] == "Origin"
+    assert reply.headers["access-control-allow-origin"] == "http://localhost:5173"
+
+
+REFUSED_TO_A_PAGE = {
+    "400": dict(body=b"{"), "404": dict(body=call("ping"), path="/x"),
+    "406": dict(body=call("ping"), Accept="text/html"),
+}
+
+
+@cases(REFUSED_TO_A_PAGE)
+def test_c105_a_page_can_read_why_it_was_refused(pong, case):
+    reply = ask(pong, Origin="http://localhost:1", **case)
+    assert reply.status >= 400
+    assert reply.headers["access-control-allow-origin"] == "http://localhost:1"
+    assert reply.headers["access-control-expose-headers"] == "Mcp-Session-Id, WWW-Authenticate"
+
+
+def test_a_tool_that_has_something_to_say_answers_with_a_stream(sample):
+    reply = ask(sample, call("tools/call", {"name": "report", "_meta": {"progressToken": 1}}))
+    assert reply.headers["content-type"] == "text/event-stream"
+    assert reply.headers["cache-control"] == "no-cache, no-transform"
+    assert reply.headers["x-accel-buffering"] == "no"
+    assert [message.get("method") for message in reply.messages] == [
+        "notifications/progress", "notifications/message", "notifications/progress", None]
+    assert reply.messages[-1]["result"]["content"][0]["text"] == "done"
+
+
+def test_a_server_that_never_streams_wants_no_stream_from_its_clients():
+    with mcpkit.HTTPService(build_sample_server(stream="never"), port=0) as service:
+        reply = ask(service, call("tools/call", {"name": "report"}), Accept="application/json")
+    assert reply.json["result"]["content"][0]["text"] == "done"
+
+
+def test_c20_text_with_odd_line_ends_is_one_data_line(sample):
+    server = build_sample_server(stream="always")
+    with mcpkit.HTTPService(server, port=0) as service:
+        reply = ask(service, call("tools/call", {"name": "strange"}))
+    assert reply.body.isascii() and reply.body.count(b"\ndata: ") == 1
+    assert reply.messages[0]["result"]["content"][0]["text"] == "a\u2028b\u0085c\r\nd"
+
+
+def build_waiting_server():
+    """Return a server with a tool that waits to be released, and what it saw."""
+    server, started, release, seen = Server("x"), threading.Event(), threading.Event(), []
+
+    @server.tool
+    def wait(ctx: Context):
+        started.set()
+        for _ in range(WAIT * 20):
+            if release.wait(0.05) or ctx.cancelled:
+                break
+        seen.append(ctx.cancelled)
+        return "waited"
+
+    return server, started, release, seen
+
+
+def test_c100_an_answer_that_takes_long_becomes_a_stream_with_keep_alives():
+    server, _, release, _ = build_waiting_server()
+    with mcpkit.HTTPService(server, port=0) as service:
+        with socket.create_connection(service.server_address, timeout=WAIT) as sock:
+            sock.sendall(make_raw(json.dumps(call("tools/call", {"name": "wait"})).encode()))
+            first = sock.recv(65536)
+            assert b"text/event-stream" in first and first.endswith(b": keep-alive\n\n\r\n")
+            release.set()
+            rest = b""
+            while not rest.endswith(b"0\r\n\r\n"):
+                rest += sock.recv(65536)
+            assert b"waited" in rest
+
+
+def test_c107_a_client_that_goes_away_cancels_its_call_and_the_server_goes_on(capfd):
+    server, started, _, seen = build_waiting_server()
+    with mcpkit.HTTPService(server, port=0) as service:
+        sock = socket.create_connection(service.server_address, timeout=WAIT)
+        sock.sendall(make_raw(json.dumps(call("tools/call", {"name": "wait"})).encode()))
+        assert started.wait(WAIT)
+        sock.close()
+        deadline = time.monotonic() + WAIT
+        while not seen and time.monotonic() < deadline:
+            started.wait(0.01)
+        assert seen == [True]
+        assert ask(service, call("ping")).json["result"] == {}
+    assert capfd.readouterr().err == ""
+
+
+def open_session(service):
+    """Return the id of a new legacy session."""
+    reply = ask(service, call("initialize", {"protocolVersion": "2025-06-18"}))
+    return reply.headers["mcp-session-id"]
+
+
+SESSION_RULES = {
+    "C106 none": ({}, 400), "C106 an unknown one": ({"Mcp_Session_Id": "x"}, 404),
+    "C106 the living one": ({"Mcp_Session_Id": ...}, 200),
+    "C47 with a version that is none": ({"Mcp_Session_Id": ..., "MCP_Protocol_Version": "nonsense"},
+                                        400),
+    "C47 with a version of the past": ({"Mcp_Session_Id": ...,
+                                        "MCP_Protocol_Version": "1900-01-01"}, 400),
+    "twice the same": ({"Mcp_Session_Id": "a, a"}, 404),
+}
+
+
+@cases(SESSION_RULES)
+def test_a_server_with_sessions_wants_a_living_one(notes, case):
+    headers, status = case
+    session_id = open_session(notes)
+    headers = {name: session_id if value is ... else value for name, value in headers.items()}
+    reply = ask(notes, call("tools/list"), **headers)
+    assert reply.status == status
+    if "MCP_Protocol_Version" in headers:
+        assert "2025-11-25" in reply.json["error"]["message"]
+
+
+def test_a_session_ends_with_delete_and_closes_its_stream(notes):
+    session_id = open_session(notes)
+    connection = http.client.HTTPConnection(*notes.server_address, timeout=WAIT)
+    connection.request("GET", "/mcp", headers={"Accept": "text/event-stream",
+                                               "Mcp-Session-Id": session_id})
+    stream = connection.getresponse()
+    assert stream.status == 200 and stream.getheader("mcp-session-id") == session_id
+    assert ask(notes, method="DELETE", Mcp_Session_Id=session_id).status == 200
+    assert stream.read() == b""
+    connection.close()
+    assert ask(notes, call("ping"), Mcp_Session_Id=session_id).status == 404
+    assert ask(notes, method="DELETE", Mcp_Session_Id=session_id).status == 404
+
+
+def test_the_modern_era_ignores_sessions_and_needs_none(notes):
+    reply = ask_modern(notes, "tools/list", Mcp_Session_Id="x")
+    assert reply.status == 200 and "mcp-session-id" not in reply.headers
+
+
+def test_a_log_level_is_kept_for_the_session():
+    with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
+        session_id = open_session(service)
+        ask(service, call("logging/setLevel", {"level": "debug"}), Mcp_Session_Id=session_id)
+        reply = ask(service, call("tools/call", {"name": "report"}), Mcp_Session_Id=session_id)
+    assert [message["params"]["data"] for message in reply.messages[:-1]] == ["working", "details"]
+
+
+def run_stdio(server, data):
+    """Return the messages that a stdio server writes in answer to input bytes."""
+    output = io.BytesIO()
+    mcpkit.StdioService(server, io.BytesIO(data), output, grace_seconds=WAIT).run()
+    return [json.loads(line) for line in output.getvalue().split(b"\n") if line]
+
+
+def test_stdio_answers_each_line_and_ends_with_the_input():
+    lines = [call("initialize", {"protocolVersion": "2025-03-26"}), call("ping", request_id=2),
+             {"jsonrpc": "2.0", "method": "notifications/initialized"},
+             call("tools/call", {"name": "pong", "arguments": {"message": "\u0110 \u4e16 \U0001f600"}},
+                  3)]
+    data = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+    answers = run_stdio(mcpkit.build_pong_server(), b"\n" + data)
+    assert sorted(answer["id"] for answer in answers) == [1, 2, 3]
+
+
+STDIO_LINES = {
+    "C110 no UTF-8": (b"\xff\n", -32700), "no JSON": (b"hello\n", -32700),
+    "a batch": (b"[]\n", -32600), "too long": (b" " * 5_000_000 + b"\n", -32600),
+    "C94 an unknown version": (json.dumps(call("tools/list", {"_meta": {
+        **META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}})).encode() + b"\n",
+        -32022),
+}
+
+
+@cases(STDIO_LINES)
+def test_a_bad_line_on_stdio_is_answered_and_the_next_one_too(case):
+    line, code = case
+    answers = run_stdio(mcpkit.build_pong_server(), line + PING + b"\n")
+    assert [answer.get("error", {}).get("code") for answer in answers] == [code, None]
+
+
+def test_a_call_cancelled_on_stdio_is_told_and_not_answered():
+    server, started, _, seen = build_waiting_server()
+
+    class Input:
+        lines = iter([json.dumps(call("tools/call", {"name": "wait"})).encode() + b"\n",
+                      json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled",
+                                  "params": {"requestId": 1}}).encode() + b"\n", b""])
+
+        def readline(self, _):
+            line = next(self.lines)
+            return line if b"wait" in line or started.wait(WAIT) else b""
+
+    output = io.BytesIO()
+    mcpkit.StdioService(server, Input(), output, grace_seconds=WAIT).run()
+    assert seen == [True] and output.getvalue() == b""
+
+
+STDIO_SERVER = """
+from mcpkit import Server
+server = Server("noisy")
+
+@server.tool
+def shout(text: str) -> str:
+    print("noise")
+    import subprocess, sys
+    subprocess.run([sys.executable, "-c", "print('more noise')"])
+    return text
+"""
+
+
+def test_c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output(tmp_path):
+    (tmp_path / "noisy.py").write_text(STDIO_SERVER)
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    request = call("tools/call", {"name": "shout", "arguments": {"text": "\u0110 \u4e16 \U0001f600"}})
+    child = subprocess.run(
+        [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "noisy.py"), "--stdio"],
+        input=json.dumps(request, ensure_ascii=False).encode() + b"\n", capture_output=True,
+        env=environment, timeout=WAIT)
+    answer = json.loads(child.stdout)
+    assert answer["result"]["content"][0]["text"] == "\u0110 \u4e16 \U0001f600"
+    assert b"noise" in child.stderr and child.returncode == 0
