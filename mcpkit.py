@@ -4576,18 +4576,13 @@ class Waits(NamedTuple):
         return seconds
 
 
-class PooledHandler:
+class PooledHandler(urllib.request.BaseHandler):
     """A handler for a urllib opener that keeps the connections of each origin and reuses them."""
-
-    handler_order = 500
 
     def __init__(self, context: Any = None):
         self._context = context                          # an ssl.SSLContext, None: the default
         self._idle: Dict[tuple, list] = {}               # guarded by _lock
         self._lock = threading.Lock()
-
-    def add_parent(self, parent: Any) -> None:
-        """Be told of the opener, as urllib does."""
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         """Send an http request."""
@@ -4637,11 +4632,13 @@ class PooledHandler:
     def give_back(self, response: Any) -> None:
         """Keep the connection of a response that was read to its end; close any other."""
         key, connection = response.pool_entry
-        if response.isclosed() and connection.sock is not None:
+        # read1 leaves a body of known length open at its end, one in chunks it closes.
+        is_complete = response.isclosed() or response.length == 0
+        response.close()
+        if is_complete and connection.sock is not None:
             with self._lock:
                 self._idle.setdefault(key, []).append(connection)
         else:
-            response.close()
             connection.close()
 
     def close_all(self) -> None:
@@ -4815,6 +4812,8 @@ class BodyReading:
         # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
         response.sock.settimeout(self._waits.left())
         data = response.read1(65536)
+        if not data and response.length:     # of the Content-Length: http.client lets it pass
+            raise http.client.IncompleteRead(b"", response.length)
         self.size += len(data)
         self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
         if self.size > self._max_bytes:
@@ -4856,9 +4855,9 @@ TRANSPORT_FAULTS = (
     (OSError, "CERTIFICATE_VERIFY_FAILED", "tls", "the certificate of {host} is not trusted ({text})"),
     (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
     (OSError, "Tunnel connection failed", "proxy", "the proxy refuses {host}:{port} ({text})"),
-    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
     (http.client.RemoteDisconnected, "", "connection",
      "{host}:{port} closed the connection without an answer"),
+    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
     (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
      "its answer"),
     (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
@@ -5099,11 +5098,7 @@ class Client:
     # ---- connecting
 
     def __enter__(self) -> Client:
-        try:
-            self.connect()
-        except BaseException:
-            self.close()
-            raise
+        self.connect()
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -5139,11 +5134,16 @@ class Client:
         with self._lock:
             if self._transport is None:
                 self._transport = self._open_transport()
-            if self.conversation.era is None:
+            if self.conversation.era is not None:
+                return
+            try:
                 if self._wanted_era == "legacy":
                     self._initialize()
                 else:
                     self._discover()
+            except BaseException:
+                self.close()
+                raise
 
     def _open_transport(self) -> Any:
         if not isinstance(self._target, str):

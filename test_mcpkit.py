@@ -997,3 +997,572 @@ def test_c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output(tmp_pat
     answer = json.loads(child.stdout)
     assert answer["result"]["content"][0]["text"] == "\u0110 \u4e16 \U0001f600"
     assert b"noise" in child.stderr and child.returncode == 0
+
+
+# =============================================================================================
+# 12. CLIENT TRANSPORTS
+# =============================================================================================
+
+class Asked(typing.NamedTuple):
+    """One request as a scripted peer got it."""
+
+    method: str
+    path: str
+    headers: dict
+    message: dict
+
+
+class Peer:
+    """A scripted HTTP server: `answer(asked)` gives the bytes, or an iterable of them, to send.
+
+    Each connection carries one request. `asked` keeps them all.
+    """
+
+    def __init__(self, answer):
+        self.answer, self.asked = answer, []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock):
+        with sock, contextlib.suppress(OSError):
+            data = sock.makefile("rb")
+            line = data.readline().decode().split()
+            headers = {}
+            for raw in iter(data.readline, b"\r\n"):
+                name, _, value = raw.decode().strip().partition(": ")
+                headers[name.lower()] = value
+            body = data.read(int(headers.get("content-length", 0)))
+            asked = Asked(line[0], line[1], headers, json.loads(body) if body else {})
+            self.asked.append(asked)
+            answer = self.answer(asked)
+            for part in [answer] if isinstance(answer, bytes) else answer:
+                sock.sendall(part)
+
+    @property
+    def methods(self):
+        """The JSON-RPC methods that were asked, or the HTTP method where there was no message."""
+        return [asked.message.get("method", asked.method) for asked in self.asked]
+
+
+def http_answer(body=b"", status="200 OK", kind="application/json", *headers):
+    """Return the bytes of an HTTP answer after which the connection ends."""
+    if not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}",
+             "Connection: close", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def stream_answer(*events):
+    """Return the head of an event stream and its parts, each sent by itself."""
+    return [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n",
+            *events]
+
+
+def result(asked, value):
+    return {"jsonrpc": "2.0", "id": asked.message.get("id"), "result": value}
+
+
+def event(message):
+    return b"data: " + json.dumps(message).encode() + b"\n\n"
+
+
+def legacy_peer(asked, session=None, **answers):
+    """Answer as a legacy server does; `answers` by method with slashes as underscores."""
+    method = asked.message.get("method", asked.method)
+    if method == "initialize":
+        extra = [f"Mcp-Session-Id: {session}"] if session else []
+        return http_answer(result(asked, {
+            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "old", "version": "1"}}), "200 OK", "application/json", *extra)
+    if method.startswith("notifications/"):
+        return http_answer(b"", "202 Accepted")
+    answer = answers.get(method.replace("/", "_"))
+    if answer is None:
+        return http_answer(result(asked, {"tools": []}) if method == "tools/list" else b"",
+                           "200 OK" if method == "tools/list" else "404 Not Found")
+    return answer(asked)
+
+
+def error_answer(code, status="200 OK", request_id=1, message="no", data=None):
+    error = {"code": code, "message": message}
+    return http_answer({"jsonrpc": "2.0", "id": request_id,
+                        "error": error if data is None else {**error, "data": data}}, status)
+
+
+LEGACY_SIGNS = {
+    "C40 -32601": error_answer(-32601), "C40 -32602": error_answer(-32602),
+    "C40 -32600": error_answer(-32600), "C40 -32000 without id": error_answer(
+        -32000, "400 Bad Request", None, "Unsupported protocol version"),
+    "C40 400 in plain text": http_answer(b"bad", "400 Bad Request", "text/plain"),
+    "C40 400 empty": http_answer(b"", "400 Bad Request"),
+    "C40 404": http_answer(b"", "404 Not Found"), "C40 405": http_answer(b"", "405 No"),
+    "C40 an empty result": http_answer({"jsonrpc": "2.0", "id": 1, "result": {}}),
+    "C49 only legacy versions": http_answer({"jsonrpc": "2.0", "id": 1, "result": {
+        "supportedVersions": ["2025-11-25"], "capabilities": {}}}),
+    "500": http_answer(b"oops", "500 Broken", "text/plain"),
+}
+
+
+@cases(LEGACY_SIGNS)
+def test_whatever_is_not_plainly_modern_is_spoken_to_in_the_legacy_way(case):
+    def answer(asked):
+        return case if asked.message.get("method") == "server/discover" else legacy_peer(asked)
+
+    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
+        assert client.era == "legacy" and client.protocol_version == "2025-06-18"
+        assert client.list_tools() == []
+    assert peer.methods == ["server/discover", "initialize", "notifications/initialized",
+                            "tools/list"]
+    assert "mcp-protocol-version" not in peer.asked[1].headers
+    assert peer.asked[3].headers["mcp-protocol-version"] == "2025-06-18"
+    assert "_meta" not in peer.asked[3].message.get("params", {})
+
+
+MODERN_SIGNS = {
+    "C41 -32021": (error_answer(-32021, "400 Bad", data={"requiredCapabilities": {"roots": {}}}),
+                   "roots"),
+    "C41 -32020": (error_answer(-32020, "400 Bad", message="Header mismatch: Mcp-Method"),
+                   "Mcp-Method"),
+    "C41 no version in common": (error_answer(-32022, "400 Bad", data={
+        "supported": ["2031-01-01"]}), "2031-01-01"),
+    "our version, and yet unsupported": (error_answer(-32022, "400 Bad", data={
+        "supported": ["2026-07-28"]}), "-32022"),
+    "C49 an empty list": (http_answer({"jsonrpc": "2.0", "id": 1, "result": {
+        "supportedVersions": [], "capabilities": {}}}), "supportedVersions"),
+    "C49 no list": (http_answer({"jsonrpc": "2.0", "id": 1, "result": {"capabilities": {}}}),
+                    "supportedVersions"),
+    "C44 a refusal": (http_answer(b"", "401 Unauthorized", "text/plain",
+                                  'WWW-Authenticate: Bearer realm="x"'), "Bearer"),
+}
+
+
+@cases(MODERN_SIGNS)
+def test_c41_a_modern_server_is_never_sent_initialize(case):
+    answer, words = case
+    with Peer(lambda asked: answer) as peer:
+        with pytest.raises(mcpkit.MCPKitError, match=re.escape(words)):
+            Client(peer.url, timeout=WAIT).connect()
+    assert set(peer.methods) == {"server/discover"}
+
+
+def test_c44_with_credentials_a_refused_discover_is_followed_by_one_initialize():
+    def answer(asked):
+        if asked.message.get("method") == "server/discover":
+            return http_answer(b"", "403 Forbidden")
+        return legacy_peer(asked)
+
+    with Peer(answer) as peer:
+        with Client(peer.url, headers={"Authorization": "Bearer x"}, timeout=WAIT) as client:
+            assert client.era == "legacy"
+    assert all(asked.headers["authorization"] == "Bearer x" for asked in peer.asked)
+
+
+def test_c53_the_session_and_the_version_go_with_everything_after_initialize():
+    with Peer(lambda asked: legacy_peer(asked, session="s1")) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            client.list_tools()
+    assert peer.methods == ["initialize", "notifications/initialized", "tools/list", "DELETE"]
+    assert "mcp-session-id" not in peer.asked[0].headers
+    for asked in peer.asked[1:]:
+        assert asked.headers["mcp-session-id"] == "s1"
+        assert asked.headers["mcp-protocol-version"] == "2025-06-18"
+
+
+def test_c54_a_session_that_ended_is_answered_by_one_new_initialize():
+    sessions = iter(["s1", "s2", "s3"])
+
+    def answer(asked):
+        if asked.message.get("method") == "initialize":
+            return legacy_peer(asked, session=next(sessions))
+        if asked.headers.get("mcp-session-id") == "s1" and "id" in asked.message:
+            return http_answer(b"gone", "404 Not Found", "text/plain")
+        return legacy_peer(asked)
+
+    with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        assert client.list_tools() == [] and client.session_id == "s2"
+    assert peer.methods == ["initialize", "notifications/initialized", "tools/list", "initialize",
+                            "notifications/initialized", "tools/list", "DELETE"]
+
+
+def test_c54_a_second_404_is_an_error():
+    def answer(asked):
+        if asked.message.get("method") == "tools/list":
+            return http_answer(b"", "404 Not Found")
+        return legacy_peer(asked, session="s")
+
+    with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        with pytest.raises(mcpkit.ProtocolError, match="HTTP 404"):
+            client.list_tools()
+    assert peer.methods.count("initialize") == 2
+
+
+OPEN_END = threading.Event()
+
+
+def stay_open(*events):
+    """A stream that stays open after its events."""
+    yield from stream_answer(*events)
+    OPEN_END.wait(WAIT)
+
+
+ANSWERS = {
+    "JSON": lambda asked: http_answer(result(asked, {"ok": 1})),
+    "C31 a content type in capitals": lambda asked: http_answer(
+        result(asked, {"ok": 1}), "200 OK", "Application/JSON; charset=utf-8"),
+    "a batch of one": lambda asked: http_answer([result(asked, {"ok": 1})]),
+    "C06 a stream without a space": lambda asked: stream_answer(
+        b"data:" + json.dumps(result(asked, {"ok": 1})).encode() + b"\n\n"),
+    "C08 C09 C11 pings, comments and a primer before it": lambda asked: stream_answer(
+        b"id: 1\ndata:\n\n", b": hi\n\nevent: ping\ndata: ping\n\n", event(
+            {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}),
+        event(result(asked, {"ok": 1}))),
+    "C36 a stream that stays open": lambda asked: stay_open(event(result(asked, {"ok": 1}))),
+    "an answer to somebody else before it": lambda asked: stream_answer(
+        event({"jsonrpc": "2.0", "id": 999, "result": {}}), event(result(asked, {"ok": 1}))),
+    "C14 characters cut inside": lambda asked: stream_answer(*[
+        bytes([byte]) for byte in b"data: " + json.dumps(
+            {**result(asked, {"ok": 1}), "x": "\u4e16\U0001f600"}, ensure_ascii=False).encode()
+        + b"\r\n\r\n"]),
+}
+
+
+@cases(ANSWERS)
+def test_an_answer_is_found_in_whatever_form_it_comes(case):
+    with Peer(lambda asked: legacy_peer(asked, x_y=case)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.request("x/y") == {"ok": 1}
+
+
+BAD_ANSWERS = {
+    "C27 a stream that ends": (lambda asked: stream_answer(event(
+        {"jsonrpc": "2.0", "method": "notifications/progress"})),
+        mcpkit.ProtocolError, "the stream ended before the response to request 2"),
+    "C12 an unfinished event": (lambda asked: stream_answer(
+        b"data: {}\n"), mcpkit.ProtocolError, "9 bytes of an unfinished event were discarded"),
+    "C28 a web page": (lambda asked: http_answer(
+        b"<html><title>Sign in</title>", "200 OK", "text/html"),
+        mcpkit.ProtocolError, "HTTP 200, text/html: <html><title>Sign in"),
+    "C29 an error in a 400": (lambda asked: error_answer(
+        -32602, "400 Bad Request", 2, "bad cursor"),
+        MCPError, r"error -32602 \(HTTP 400\): bad cursor"),
+    "C29 an error in a 400 without id": (lambda asked: error_answer(
+        -32602, "400 Bad Request", None, "bad cursor"), MCPError, "bad cursor"),
+    "C38 half an object": (lambda asked: http_answer(b'{"jsonrpc":"2.0","id":1,"result":{'),
+                           mcpkit.ProtocolError, "at character 34, near: "),
+    "C34 the id as another type": (lambda asked: http_answer(
+        {"jsonrpc": "2.0", "id": "2", "result": {}}), mcpkit.ProtocolError, "no MCP answer"),
+    "C62 a redirect": (lambda asked: http_answer(b"", "302 Found", "text/plain",
+                                                 "Location: http://evil.example/x"),
+                       mcpkit.ProtocolError, "redirects to http://evil.example/x"),
+    "a connection that is reset": (lambda asked: b"", mcpkit.TransportError,
+                                   "closed the connection without an answer"),
+    "an answer cut off": (lambda asked: http_answer(b"{}")[:-1].replace(
+        b"Length: 2", b"Length: 9"), mcpkit.TransportError, "inside its answer"),
+    "no HTTP": (lambda asked: b"SSH-2.0-x\r\n\r\n", mcpkit.TransportError,
+                "does not answer in HTTP: SSH-2.0-x"),
+    "too much": (lambda asked: http_answer(b" " * 300_000), mcpkit.ProtocolError,
+                 "larger than 200,000 bytes"),
+    "an unknown resultType": (lambda asked: http_answer(result(asked, {"resultType": "later"})),
+                              mcpkit.ProtocolError, "unknown resultType: later"),
+    "C51 a question": (lambda asked: http_answer(result(asked, {
+        "resultType": "input_required", "inputRequests": {"q": {}}})),
+        mcpkit.ProtocolError, r"wants input before it answers \(q\)"),
+}
+
+
+@cases(BAD_ANSWERS)
+def test_a_bad_answer_is_an_error_that_says_what_was_seen(case):
+    answer, kind, words = case
+    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=200_000) as client:
+            with pytest.raises(kind, match=words):
+                client.request("x/y")
+
+
+SILENT = {
+    "before the head": (lambda: iter(()), "no answer for 0.2 s"),
+    "C60 after the head": (lambda: stream_answer(), r"headers received \(HTTP 200\), then no data"),
+}
+
+
+@cases(SILENT)
+def test_a_silent_server_ends_the_wait_with_what_was_seen(case):
+    start, words = case
+
+    def answer(asked):
+        yield from start()
+        OPEN_END.wait(WAIT)
+
+    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=0.2) as client:
+            with pytest.raises(mcpkit.TransportError, match=words):
+                client.request("x/y")
+
+
+def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
+    tick = threading.Event()
+
+    def slow(asked, comments):
+        yield from stream_answer()
+        for _ in range(comments):
+            tick.wait(0.05)
+            yield b": still here\n\n"
+        yield event(result(asked, {"ok": 1}))
+
+    with Peer(lambda asked: legacy_peer(asked, x_y=lambda asked: slow(asked, 12))) as peer:
+        with Client(peer.url, era="legacy", timeout=0.4) as client:
+            assert client.request("x/y") == {"ok": 1}
+        with Client(peer.url, era="legacy", timeout=0.4, max_time=0.3) as client:
+            with pytest.raises(mcpkit.TransportError, match="time limit|no data"):
+                client.request("x/y")
+
+
+def test_c72_a_cursor_that_comes_again_ends_the_list():
+    def answer(asked):
+        return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
+
+    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert len(client.list_tools()) == 2
+
+
+def test_an_empty_cursor_is_a_cursor():
+    pages = iter([{"tools": [1], "nextCursor": ""}, {"tools": [2]}])
+    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
+            result(asked, next(pages))))) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.list_tools() == [1, 2]
+    assert peer.asked[3].message["params"] == {"cursor": ""}
+
+
+def test_a_legacy_server_that_pings_is_answered():
+    def answer(asked):
+        yield from stream_answer(event({"jsonrpc": "2.0", "id": "p", "method": "ping"}),
+                                 event({"jsonrpc": "2.0", "id": "q", "method": "roots/list"}))
+        while not any(asked.message.get("id") == "q" for asked in peer.asked):
+            OPEN_END.wait(0.01)
+        yield event(result(asked, {"ok": 1}))
+
+    def serve(asked):
+        if "method" not in asked.message and asked.message:
+            return http_answer(b"", "202 Accepted")
+        return legacy_peer(asked, x_y=answer)
+
+    with Peer(serve) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        assert client.request("x/y") == {"ok": 1}
+    replies = {asked.message["id"]: asked.message for asked in peer.asked
+               if "method" not in asked.message and asked.message}
+    assert replies["p"]["result"] == {} and replies["q"]["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("status, body", [("204 No Content", b""), ("200 OK", b""),
+                                          ("200 OK", b"{}"), ("202 Accepted", b"Accepted")])
+def test_c32_a_notification_may_be_answered_in_other_ways_than_202(status, body):
+    def answer(asked):
+        if asked.message.get("method", "").startswith("notifications/"):
+            return http_answer(body, status)
+        return legacy_peer(asked)
+
+    with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        assert client.list_tools() == []
+
+
+def test_c65_loopback_is_never_proxied_and_no_proxy_is_honoured(pong, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with Client(pong.url, timeout=WAIT) as client:
+        assert client.era == "modern"
+    monkeypatch.setenv("no_proxy", "")
+    with pytest.raises(mcpkit.TransportError, match="refused|reached"):
+        Client("http://mcp.invalid/mcp", timeout=WAIT).connect()
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch):
+    with Peer(lambda asked: legacy_peer(asked)) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("no_proxy", "")
+        with Client("http://mcp.invalid/mcp", era="legacy", timeout=WAIT) as client:
+            assert client.server_info["name"] == "old"
+    assert proxy.asked[0].path == "http://mcp.invalid/mcp"
+
+
+def test_connections_are_kept_and_used_from_many_threads(sample):
+    accepted = []
+    process = sample.process_request
+    sample.process_request = lambda *args: (accepted.append(1), process(*args))
+    results, errors = queue.Queue(), queue.Queue()
+
+    def work(client, number):
+        try:
+            results.put(client.call_tool("add", {"a": number})["structuredContent"])
+        except Exception as error:
+            errors.put(error)
+
+    with Client(sample.url, timeout=WAIT) as client:
+        for number in range(20):
+            work(client, number)
+        assert len(accepted) == 1
+        threads = [threading.Thread(target=work, args=(client, number)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT)
+    assert errors.empty()
+    assert sorted(results.queue) == sorted([number + 1 for number in range(20)] * 2)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+@pytest.mark.parametrize("options", [{}, {"sessions": True}, {"stream": "always"}])
+def test_every_feature_works_over_http_in_every_era(era, options):
+    told = []
+    with mcpkit.HTTPService(build_sample_server(**options), port=0) as service:
+        with Client(service.url, era=era, timeout=WAIT,
+                    on_notification=lambda method, params: told.append(method)) as client:
+            use_everything(client, told)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
+    (tmp_path / "sample.py").write_text(
+        "import sys, typing\nfrom mcpkit import *\n"
+        + "\n".join(inspect_source(build_sample_server).splitlines())
+        + "\nserver = build_sample_server()\n")
+    told = []
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "sample.py"),
+               "--stdio"]
+    with Client(command, era=era, timeout=WAIT,
+                on_notification=lambda method, params: told.append(method)) as client:
+        use_everything(client, told)
+
+
+def inspect_source(function):
+    import inspect
+    return inspect.getsource(function)
+
+
+def use_everything(client, told):
+    """Use each method of a client on the sample server."""
+    assert client.server_info == {"name": "sample", "version": "1.2.3"}
+    assert [tool["name"] for tool in client.list_tools()][0] == "add"
+    assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
+    assert client.call_tool("fail")["isError"] is True
+    with pytest.raises(MCPError) as caught:
+        client.call_tool("nope")
+    assert caught.value.code == -32602
+    client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
+    assert told.count("notifications/progress") == 2
+    assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
+    assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
+    assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
+    assert client.list_prompts()[0]["arguments"][0]["required"] is True
+    assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
+        "Grace"]
+
+
+CHILDREN = {
+    "C112 junk on its output": """
+import json, sys
+print("Server v1 started"); print("npm warn"); print('{"status":200}')
+print('log: {"jsonrpc":"2.0","id":1,"result":{}}')
+""",
+    "C113 a flood of errors": """
+import sys
+sys.stderr.write("x" * 262144)
+""",
+    "C43 silence to what it does not know": "",
+}
+OLD_SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "c"}}
+    elif message["method"] == "ping":
+        result = {}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+@cases(CHILDREN)
+def test_a_child_that_misbehaves_is_understood_all_the_same(case):
+    command = [sys.executable, "-c", case + OLD_SERVER]
+    with Client(command, timeout=WAIT, discover_timeout=0.5) as client:
+        assert (client.era, client.protocol_version) == ("legacy", "2024-11-05")
+        assert client.request("ping") == {}
+
+
+DEAD_CHILDREN = {
+    "not there": (["no-such-command-anywhere"], "command not found: no-such-command-anywhere"),
+    "ends at once": ([sys.executable, "-c", "import sys; sys.exit('no licence')"],
+                     "has exited with code 1; its last words: no licence"),
+}
+
+
+@cases(DEAD_CHILDREN)
+def test_a_child_that_cannot_serve_is_an_error_with_its_last_words(case):
+    command, words = case
+    with pytest.raises(mcpkit.TransportError, match=words):
+        Client(command, timeout=WAIT).connect()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_c115_nothing_that_a_child_started_survives_it(tmp_path):
+    script = tmp_path / "stubborn.py"
+    script.write_text(
+        "import signal, subprocess, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n" + OLD_SERVER)
+    with Client([sys.executable, str(script)], era="legacy", timeout=WAIT):
+        pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + WAIT
+    while is_running(pid) and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert not is_running(pid)
+
+
+def is_running(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z"
+    except OSError:
+        return False
+
+
+HEADERS = {"a line end": {"X": "a\r\nY: b"}, "a name with a space": {"X Y": "a"},
+           "no ASCII": {"X": "\u4e16"}, "a NUL": {"X": "\0"}}
+
+
+@cases(HEADERS)
+def test_a_header_that_could_break_the_request_is_refused(case):
+    with pytest.raises(mcpkit.UsageError):
+        Client("http://127.0.0.1:1/", headers=case)
+
+
+@pytest.mark.parametrize("target", ["ftp://x/", "http:///x", "nonsense", ""])
+def test_a_target_that_is_no_url_is_refused(target):
+    with pytest.raises(mcpkit.UsageError, match="not an http or https URL"):
+        Client(target).connect()
+
+
+def test_nobody_there_is_said_in_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(mcpkit.TransportError, match=f"nothing listens at 127.0.0.1:{port}"):
+        Client(f"http://127.0.0.1:{port}/mcp", timeout=WAIT).connect()
