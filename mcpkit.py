@@ -29,13 +29,14 @@ Contents
      4. SERVER-SENT EVENTS      pure
      5. HTTP HEADERS            pure
      6. JSON SCHEMA             pure
-     7. REQUEST CLASSIFICATION  pure
-     8. SERVER                  pure
-     9. SERVING
-    10. CLIENT                  pure
-    11. CLIENT TRANSPORTS
-    12. PROBE
-    13. COMMAND LINE
+     7. FUNCTION SIGNATURES     pure
+     8. REQUEST CLASSIFICATION  pure
+     9. SERVER                  pure
+    10. SERVING
+    11. CLIENT                  pure
+    12. CLIENT TRANSPORTS
+    13. PROBE
+    14. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -974,8 +975,8 @@ def parse_percent(text: str) -> str:
 # values may be hostile, so all that grows is bounded and nothing recurses uncounted.
 
 MAX_SUBSCHEMAS = 10_000  # in one document, counted once for each dynamic scope they are reached in
-MAX_SCHEMA_DEPTH = 240  # schemas at work inside each other; each takes up to 3 frames of Python
-MAX_SCHEMA_STEPS = 10_000_000  # for one value; about a second
+MAX_SCHEMA_DEPTH = 240  # schemas at work inside each other, at some 3 Python frames each
+MAX_SCHEMA_STEPS = 3_000_000  # for one value; one to two seconds at worst
 MAX_PATTERN_CHARS = 100_000  # of all patterns of one document
 MAX_SCHEMA_MESSAGES = 20
 MAX_SHOWN_CHARS = 60  # of a value quoted in a message
@@ -1089,14 +1090,15 @@ def _format_seen(value: Any) -> str:
     encoder = json.JSONEncoder(ensure_ascii=False, default=lambda other: type(other).__name__)
     try:
         return _format_short("".join(islice(encoder.iterencode(value), MAX_SHOWN_CHARS)))
-    except (TypeError, ValueError):  # keys that are no JSON; integers too long for str()
+    except (TypeError, ValueError):  # names that are no strings; integers too long for str()
         return f"a certain {type(value).__name__}"
 
 
 def _format_short(text: str, limit: int = MAX_SHOWN_CHARS) -> str:
-    """Return text cut to limit; where it holds what a terminal might obey, it is escaped."""
+    """Return text cut to limit, what a terminal might obey escaped."""
     short = text if len(text) <= limit else text[: limit - 3] + "..."
-    return short if short.isprintable() else short.encode("unicode_escape").decode()
+    chars = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
+    return short if short.isprintable() else "".join(chars)
 
 
 def _build_key(value: Any, run: _Run) -> Any:
@@ -1105,11 +1107,13 @@ def _build_key(value: Any, run: _Run) -> Any:
     Numbers become text: that keeps 1 from True, joins it with 1.0, and gives nobody a way to send
     numbers that all hash alike.
     """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, (int, float)):
         is_whole = isinstance(value, int) or value.is_integer()
         return (float, hex(int(value)) if is_whole else repr(value))
     if not isinstance(value, (dict, list, tuple)):
-        return value
+        return (object, id(value))  # no JSON, and equal to nothing
     run.depth += 1
     run.spend(len(value))
     if isinstance(value, dict):
@@ -1120,8 +1124,9 @@ def _build_key(value: Any, run: _Run) -> Any:
     return key
 
 
-# ---- keywords: each test takes the value, the keyword's argument as prepared (its subschemas
-# compiled), the run it reports to, and the schema around it ----
+# ---- what the keywords test ----
+# Each test takes the value, the argument of its keyword as prepared (once, with the schemas in it
+# compiled to tests of value and run), the run to report to, and the _Subschema around it.
 
 
 def _test_assertion(value, prepared, run, here):
@@ -1146,10 +1151,9 @@ def _prepare_type(names, here):
     classes = tuple(cls for _, classes in rows for cls in classes)
 
     def holds(value, run):
-        if isinstance(value, bool):
-            return bool in classes  # to Python it is an integer as well
-        is_whole = isinstance(value, float) and value.is_integer()
-        return isinstance(value, classes) or (is_whole and int in classes)
+        if isinstance(value, classes):
+            return bool in classes or not isinstance(value, bool)  # which Python takes for an int
+        return int in classes and isinstance(value, float) and value.is_integer()
 
     return holds, "must be " + " or ".join(words for words, _ in rows)
 
@@ -1192,22 +1196,16 @@ def _test_prefix_items(value, tests, run, here):
         run.inside(index, test, item)
 
 
-def _test_items(value, test, run, here):
+def _test_items(value, test, run, here, before="prefixItems"):
     if isinstance(test, list):  # as draft-07 has it
         return _test_prefix_items(value, test, run, here)
-    return _test_rest(value, test, run, here.prepared.get("prefixItems", ()))
+    for index in range(len(here.prepared.get(before, ())), len(value)):
+        run.inside(index, test, value[index])
 
 
 def _test_additional_items(value, test, run, here):
-    items = here.prepared.get("items")
-    if isinstance(items, list):
-        _test_rest(value, test, run, items)
-
-
-def _test_rest(value, test, run, prefix):
-    run.spend(len(value))
-    for index in range(len(prefix), len(value)):
-        run.inside(index, test, value[index])
+    if isinstance(here.prepared.get("items"), list):
+        _test_items(value, test, run, here, before="items")
 
 
 def _test_contains(value, test, run, here):
@@ -1219,8 +1217,8 @@ def _test_contains(value, test, run, here):
         seen.update(found)
     least, most = here.prepared.get("minContains", 1), here.prepared.get("maxContains", len(value))
     if not least <= len(found) <= most:
-        bounds = f"at least {least}" if len(found) < least else f"at most {most}"
-        run.report(f"must hold {bounds} items that match its contains, not {len(found)}", value)
+        bound = f"at least {_format_seen(least)}" if len(found) < least else f"at most {most}"
+        run.report(f"must hold {bound} items that match its contains, not {len(found)}", value)
 
 
 def _test_required(value, names, run, here):
@@ -1236,7 +1234,8 @@ def _test_properties(value, tests, run, here):
 
 
 def _prepare_pattern_properties(schemas, here):
-    return [(here.document.compile_pattern(p), here.compile(schema)) for p, schema in schemas.items()]
+    search = here.document.compile_pattern
+    return [(search(pattern), here.compile(schema)) for pattern, schema in schemas.items()]
 
 
 def _test_pattern_properties(value, tests, run, here):
@@ -1248,7 +1247,8 @@ def _test_pattern_properties(value, tests, run, here):
 
 
 def _test_additional_properties(value, test, run, here):
-    known, patterns = (here.prepared.get(word, ()) for word in ("properties", "patternProperties"))
+    known = here.prepared.get("properties", ())
+    patterns = here.prepared.get("patternProperties", ())
     run.spend(len(value) * (1 + len(patterns)))
     for name, member in value.items():
         if name not in known and not any(search(name) for search, _ in patterns):
@@ -1313,7 +1313,6 @@ def _test_if(value, test, run, here):
 
 
 def _test_unevaluated(value, test, run, here):
-    run.spend(len(value))
     for key in value if isinstance(value, dict) else range(len(value)):
         if key not in run.seen:
             run.inside(key, test, value[key])
@@ -1326,7 +1325,7 @@ class _Keyword(NamedTuple):
     form: dict  # a schema for the argument
     classes: tuple = ()  # of the values to test; others pass
     test: Optional[Callable] = None  # without one, it annotates or serves the keyword beside it
-    prepare: Optional[Callable] = None  # of the argument for the test; else its schemas are compiled
+    prepare: Optional[Callable] = None  # of the argument, for the test
 
 
 def _bound(form: dict, classes: tuple, wanted: str, holds: Callable) -> _Keyword:
@@ -1512,15 +1511,15 @@ class _Document:
         if "$schema" in schema and _find_draft(schema) != self.draft:
             raise SchemaError("the schema mixes drafts")
         is_hidden = self.draft == DRAFT_07 and "$ref" in schema
-        uri, _, name = _resolve(base, "" if is_hidden else schema.get("$id", "")).partition("#")
+        uri, _, fragment = _resolve(base, "" if is_hidden else schema.get("$id", "")).partition("#")
         if uri != base:
             self.resources[uri] = schema
-        names = [name, schema.get("$anchor"), schema.get("$dynamicAnchor")]
-        for name in names[:1] if self.draft == DRAFT_07 else names[1:]:
-            if name:
-                self.anchors[uri, name] = schema
-        if "$dynamicAnchor" in schema and self.draft == DRAFT_2020_12:
-            self.dynamic_anchors.setdefault(uri, {})[schema["$dynamicAnchor"]] = schema
+        names = [fragment]  # where draft-07 has its anchors
+        if self.draft == DRAFT_2020_12:
+            names += [schema.get("$anchor"), schema.get("$dynamicAnchor")]
+            if names[-1]:
+                self.dynamic_anchors.setdefault(uri, {})[names[-1]] = schema
+        self.anchors.update({(uri, name): schema for name in names if name})
         return uri
 
     def find(self, reference: str, base: str, scope: tuple = ()) -> Any:
@@ -1538,8 +1537,8 @@ class _Document:
                 return self.find_at(uri, name.split("/")[1:])
             schema = self.anchors[uri, name]
         except (LookupError, TypeError):
-            wrong = _format_seen(reference)
-            raise SchemaError(f"the reference {wrong} leads nowhere in the schema") from None
+            wrong = f"the reference {_format_seen(reference)} leads to nothing in this schema"
+            raise SchemaError(f"{wrong}, and no other document is read") from None
         if self.dynamic_anchors.get(uri, {}).get(name) is not schema:
             return schema
         namesakes = (self.dynamic_anchors[outer].get(name) for outer in scope)
@@ -1570,8 +1569,8 @@ class _Document:
     def compile(self, schema: Any, scope: tuple) -> Callable:
         """Return the test of schema, which does its work only once it is no longer pending.
 
-        scope holds the resources with dynamic anchors that were entered on the way, outermost first.
-        A schema is built once for each scope, so what $dynamicRef means is settled before any run.
+        scope holds the resources with dynamic anchors entered on the way, outermost first. A schema
+        is built once for each scope, so what a $dynamicRef means is settled before any run.
         """
         if isinstance(schema, bool):
             return _accept if schema else _refuse
@@ -1604,10 +1603,11 @@ class _Document:
 
 
 def _accept(value: Any, run: _Run) -> None:
-    """Find no fault: the schema true."""
+    run.spend(1)
 
 
 def _refuse(value: Any, run: _Run) -> None:
+    run.spend(1)
     run.report("must be absent", value)
 
 
@@ -1636,7 +1636,7 @@ class _Subschema:
             else:
                 prepared = _map_schemas(keyword.form, argument, self.compile)
             self.prepared[word] = prepared
-            self.cost += len(argument) if isinstance(argument, (dict, list)) else 1
+            self.cost += len(argument) if isinstance(argument, (dict, list)) else 0
             self.is_asking = self.is_asking or keyword.test is _test_unevaluated
             for cls in keyword.classes:
                 self.tests[cls].append((keyword.test, prepared))
@@ -1673,16 +1673,17 @@ _ROOT_AND_PATH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:)?(//[^/?#]*)?([^?#]*)")
 def _resolve(base: str, reference: str) -> str:
     """Return reference made absolute against base, which has no fragment (RFC 3986, 5.2)."""
     scheme, authority, path = _ROOT_AND_PATH.match(base).groups("")
+    if _ROOT_AND_PATH.match(reference)[1]:
+        return reference
     if reference[:1] in ("", "#"):
         return base + reference
     if reference[:1] == "?":
         return scheme + authority + path + reference
     if reference[:2] == "//":
         return scheme + reference
-    if _ROOT_AND_PATH.match(reference)[1]:
-        return reference
     if reference[:1] != "/":
-        reference = (path[: path.rfind("/") + 1] or "/" * bool(authority)) + reference
+        folder = path[: path.rfind("/") + 1] or ("/" if authority else "")
+        reference = folder + reference
     path = re.match("[^?#]*", reference)[0]
     segments: List[str] = []
     for segment in path.split("/"):
@@ -1700,7 +1701,7 @@ def _unquote(text: str) -> str:
     return plain.decode("utf-8", "replace")
 
 
-# ---- patterns: JSON Schema has the regular expressions of ECMA-262, which Python spells otherwise ----
+# ---- patterns: the regular expressions of ECMA-262, spelled as Python spells them ----
 
 _SETS = r"\\[dDwWsS]|\\[pP]\{[^}\\]+\}"
 _ESCAPES = (
@@ -1714,7 +1715,7 @@ _PATTERN_TOKEN = re.compile(
     re.DOTALL,
 )
 _MEMBER_TOKEN = re.compile(rf"(?:{_SETS})-?|{_ESCAPES}|^-|--|[\[&|~]", re.DOTALL)
-_SPELLINGS = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "(?<": "(?P<"}
+_SPELLINGS = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\B": r"(?!\b)", "(?<": "(?P<"}
 _SPACES = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _OTHERS = (
     r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e"
@@ -1726,18 +1727,18 @@ _CATEGORIES.update({"Number": "N", "Decimal_Number": "Nd", "Punctuation": "P", "
 
 
 def _spell_pattern(pattern: str) -> str:
-    """Return pattern as Python's re spells it under re.ASCII; ValueError if it has no words for it."""
+    """Return pattern spelled for re and re.ASCII; ValueError if that cannot be done."""
     return _PATTERN_TOKEN.sub(lambda match: _spell_token(match[0]), pattern)
 
 
 def _spell_token(token: str) -> str:
-    if token[0] == "\\":
-        return _spell_escape(token)
+    if token in _SPELLINGS:
+        return _SPELLINGS[token]
     if token[0] == "[":
         return _spell_class(token)
-    if token not in _SPELLINGS:
+    if token[0] != "\\":
         raise ValueError(f"ECMA-262 has no {token}")
-    return _SPELLINGS[token]
+    return _spell_escape(token)
 
 
 def _spell_class(token: str) -> str:
@@ -1805,7 +1806,12 @@ def _find_category_runs() -> list:
     return runs
 
 
-# ==== A function to its Signature ====
+# =============================================================================================
+# 7. FUNCTION SIGNATURES
+# =============================================================================================
+# In: a function of the author's. Out: the schemas of its arguments and result, and the way from
+# JSON arguments to the Python values that it wants. Schema and conversion of each kind of type
+# stand side by side. It calls no function of the author's but the types' own.
 
 
 class Signature(NamedTuple):
@@ -1960,7 +1966,7 @@ def _build_output_schema(plan, annotation):
         return None
 
 
-# ==== An annotation to its shape: the schema, and beside it the way to Python ====
+# ---- an annotation to its shape: the schema, and beside it the way to Python
 
 
 class _Shape(NamedTuple):
@@ -2258,7 +2264,7 @@ def _find_builder(bare):
     return _build_record if any(hasattr(bare, mark) for mark in _RECORDS) else None
 
 
-# ==== Annotations taken apart ====
+# ---- annotations taken apart
 
 
 def _is_class(annotation):
@@ -2341,7 +2347,7 @@ def _format_annotation(annotation):
     return annotation.__name__ if _is_class(annotation) else repr(annotation).replace("typing.", "")
 
 
-# ==== A Python value to its JSON value ====
+# ---- a Python value to its JSON value
 
 
 def to_json_value(value):
@@ -2414,7 +2420,7 @@ _FORMATTERS_BY_TRAIT = (  # the first that a class has, so an IntEnum is an Enum
 )
 
 
-# ==== A docstring to its description, and to those of the parameters ====
+# ---- a docstring to its description, and to those of the parameters
 
 _DOC_STYLES = (  # a section as (title, body), and an entry of a section as (names, description)
     (r"^(Args|Arguments|Keyword Args|Keyword Arguments|Parameters|Returns?|Yields?|Raises):[ \t]*\n"
@@ -2492,7 +2498,7 @@ def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
 
 
 # =============================================================================================
-# 7. REQUEST CLASSIFICATION
+# 8. REQUEST CLASSIFICATION
 # =============================================================================================
 # In: one message with the headers that carried it (None on stdio). Out: a Route, or the refusal.
 # Each era has a ladder: a tuple of checks, and the first that fails answers. The order is part of
@@ -2615,7 +2621,7 @@ class Admission(NamedTuple):
 
 
 def classify_head(head: Head, policy: Policy) -> Admission:
-    """Return the Admission of a request head; raises the HTTPRefusal of the first check it fails."""
+    """Return the Admission of a request head; raises the first HTTPRefusal of its ladder."""
     for check in HEAD_LADDER:
         check(head, policy)
     is_post = head.method == "POST"
@@ -2811,7 +2817,7 @@ def classify_message(inbound: Inbound) -> Route:
 
 
 # =============================================================================================
-# 8. SERVER
+# 9. SERVER
 # =============================================================================================
 # In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
 # resources, prompts), what is remembered (legacy sessions) and who handles which method.
@@ -3149,10 +3155,11 @@ class Server:
         """Offer what a function returns (str, bytes, or a JSON value) as a resource."""
         signature = build_signature(function, Context)
         pattern = parse_template(uri) if "{" in uri else None
-        names = set(pattern.groupindex) if pattern else set()
-        if names != set(signature.input_schema["properties"]):
-            raise SchemaError(f"the parts of {uri} are {sorted(names)}, but the parameters of "
-                              f"{function.__name__} are {list(signature.input_schema['properties'])}")
+        parts = set(pattern.groupindex) if pattern else set()
+        parameters = set(signature.input_schema["properties"])
+        if parts != parameters:
+            raise SchemaError(f"the parts of {uri} are {sorted(parts)}, but the parameters of "
+                              f"{function.__name__} are {sorted(parameters)}")
         definition = _without_none({
             "uri" if pattern is None else "uriTemplate": uri, "name": name or function.__name__,
             "title": title,
@@ -3598,7 +3605,7 @@ def build_pong_server() -> Server:
 
 
 # =============================================================================================
-# 9. SERVING
+# 10. SERVING
 # =============================================================================================
 # The shell around a Server: sockets, threads, clocks. HTTP on http.server with a thread for each
 # connection, and stdio. Everything that decides lies above; here bytes are moved, in time.
@@ -4303,7 +4310,7 @@ def serve_stdio(server: Server) -> None:
 
 
 # =============================================================================================
-# 10. CLIENT
+# 11. CLIENT
 # =============================================================================================
 # In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
 # decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
@@ -4555,7 +4562,7 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 11. CLIENT TRANSPORTS
+# 12. CLIENT TRANSPORTS
 # =============================================================================================
 # The shell around a Conversation: an HTTP transport on urllib.request whose handlers keep
 # connections alive, a stdio transport around a child process, and Client, which people use.
@@ -4569,7 +4576,7 @@ class Waits(NamedTuple):
     deadline: float
 
     def left(self) -> float:
-        """Return the seconds to wait for the next byte; raises TransportError when there are none."""
+        """Return the seconds to wait for the next byte; TransportError when none are left."""
         seconds = min(self.silence, self.deadline - time.monotonic())
         if seconds <= 0:
             raise TransportError("no answer in time: the time limit is used up")
@@ -4810,6 +4817,8 @@ class BodyReading:
     def read_some(self, response: Any) -> bytes:
         """Return the bytes that have come, at least one; none at the end."""
         # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
+        if response.isclosed():              # from 3.13 on with the last byte, not after it
+            return b""
         response.sock.settimeout(self._waits.left())
         data = response.read1(65536)
         if not data and response.length:     # of the Content-Length: http.client lets it pass
@@ -4851,8 +4860,10 @@ def _ignore(*_: Any) -> None:
 TRANSPORT_FAULTS = (
     (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
     (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
-    (OSError, "WRONG_VERSION_NUMBER", "tls", "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "CERTIFICATE_VERIFY_FAILED", "tls", "the certificate of {host} is not trusted ({text})"),
+    (OSError, "WRONG_VERSION_NUMBER", "tls",
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "CERTIFICATE_VERIFY_FAILED", "tls",
+     "the certificate of {host} is not trusted ({text})"),
     (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
     (OSError, "Tunnel connection failed", "proxy", "the proxy refuses {host}:{port} ({text})"),
     (http.client.RemoteDisconnected, "", "connection",
@@ -5061,8 +5072,10 @@ class Client:
 
     `target` is the URL of a Streamable HTTP endpoint, or the command of a stdio server as a list.
     `era` "auto" finds out whether the server is modern or legacy. `timeout` is how many seconds
-    the server may be silent, `max_time` how many one call may take in all; `until` ends all waiting
-    at a moment of time.monotonic(). `headers` go with every HTTP request. `on_notification(method, params)` is called for what the server tells.
+    the server may be silent, `max_time` how many one call may take in all; `until` ends all
+    waiting at a moment of time.monotonic(). `headers` go with every HTTP request.
+    `on_notification(method, params)` is called for what the server tells, `observe(exchange)`
+    after each exchange.
 
     Every method raises MCPError (the server answered with an error), ProtocolError (it broke a
     rule) or TransportError (there was no answer).
@@ -5330,7 +5343,7 @@ class Client:
 
 
 # =============================================================================================
-# 12. PROBE
+# 13. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -5639,7 +5652,7 @@ def explain_get(client: Client) -> List[Check]:
 
 
 # =============================================================================================
-# 13. COMMAND LINE
+# 14. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -5952,8 +5965,8 @@ def print_report(report: dict) -> None:
         words = [era["protocolVersion"], f"{info.get('name', '')} {info.get('version', '')}",
                  "with a session" if era["session"] else "",
                  f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
-        line = f"  {name:<8} {era['verdict']:<12} " + ", ".join(filter(str.strip, filter(None, words)))
-        print_text(escape_text(line.rstrip()))
+        facts = ", ".join(word for word in words if word and word.strip())
+        print_text(escape_text(f"  {name:<8} {era['verdict']:<12} {facts}".rstrip()))
     for check in report["checks"]:
         print_text(escape_text(f"  {check['status']:<8} {check['id']}: {check['message']}"))
         if check["hint"]:

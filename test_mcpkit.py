@@ -1566,3 +1566,513 @@ def test_nobody_there_is_said_in_one_line():
         port = listener.getsockname()[1]
     with pytest.raises(mcpkit.TransportError, match=f"nothing listens at 127.0.0.1:{port}"):
         Client(f"http://127.0.0.1:{port}/mcp", timeout=WAIT).connect()
+
+
+# =============================================================================================
+# 13. PROBE
+# =============================================================================================
+
+def find_check(report, name):
+    """Return the first check of a report whose id ends in a name."""
+    return next(check for check in report["checks"] if check["id"].endswith(name))
+
+
+def test_a_healthy_server_passes_in_both_eras_with_five_requests(sample):
+    report = mcpkit.probe(sample.url)
+    assert (report["verdict"], report["requests"]) == ("pass", 5)
+    assert list(report) == ["target", "endpoint", "verdict", "eras", "checks", "requests",
+                            "elapsedMs"]
+    for era, version in (("legacy", "2025-11-25"), ("modern", "2026-07-28")):
+        assert report["eras"][era]["verdict"] == "pass"
+        assert report["eras"][era]["protocolVersion"] == version
+        assert report["eras"][era]["serverInfo"]["name"] == "sample"
+        assert "add" in report["eras"][era]["tools"]
+    assert {check["status"] for check in report["checks"]} == {"ok"}
+    assert set(report["checks"][0]) == {"id", "status", "message", "hint", "spec"}
+
+
+def test_the_legacy_probe_sends_three_posts_and_never_runs_anything():
+    with Peer(lambda asked: legacy_peer(asked)) as peer:
+        report = mcpkit.probe(peer.url, era="legacy")
+    assert peer.methods == ["initialize", "notifications/initialized", "tools/list"]
+    assert report["verdict"] == "partial" and list(report["eras"]) == ["legacy"]
+    assert find_check(report, "-tools")["status"] == "warning"
+    assert all("authorization" not in asked.headers for asked in peer.asked)
+
+
+def test_a_session_is_seen_and_ended(notes):
+    report = mcpkit.probe(notes.url)
+    assert report["eras"]["legacy"]["session"] is True and report["verdict"] == "pass"
+    assert find_check(report, "legacy-answer-form")["message"].startswith(
+        "initialize was answered with an event stream")
+    assert len(notes.mcp.sessions) == 0
+
+
+def test_a_server_of_one_era_passes_and_the_other_is_a_note():
+    def answer(asked):
+        return legacy_peer(asked, tools_list=lambda asked: http_answer(result(asked, {
+            "tools": [{"name": "t", "inputSchema": {"type": "object"}}]})))
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url)
+    assert report["verdict"] == "pass" and report["eras"]["modern"]["verdict"] == "fail"
+    assert all(check["status"] in ("ok", "note") for check in report["checks"])
+
+
+FAILING = {
+    "405 to everything": (lambda asked: http_answer(
+        b"", "405 Method Not Allowed", "text/plain", "Allow: GET"), "fail", "method-not-allowed"),
+    "404 to everything": (lambda asked: http_answer(b"", "404 Not Found"), "fail", "not-found"),
+    "a version refused": (lambda asked: error_answer(
+        -32600, "400 Bad Request", None, "Unsupported MCP-Protocol-Version"), "fail", "error"),
+    "an error in a 200": (lambda asked: error_answer(-32601), "fail", "error"),
+    "401 with resource_metadata": (lambda asked: http_answer(
+        b"", "401 Unauthorized", "text/plain",
+        'WWW-Authenticate: Bearer resource_metadata="https://x/prm"'), "partial", "authorization"),
+    "401 with another challenge": (lambda asked: http_answer(
+        b"", "401 Unauthorized", "text/plain", "WWW-Authenticate: Negotiate"), "partial",
+        "authorization"),
+    "401 with nothing": (lambda asked: http_answer(b"<p>no", "401 Unauthorized", "text/html"),
+                         "fail", "authorization"),
+    "C28 a login page": (lambda asked: http_answer(
+        b"<html><title>Sign in\x1b[2J</title>", "200 OK", "text/html"), "fail", "content"),
+    "C125 200 to everything": (lambda asked: http_answer(b"ok", "200 OK", "text/plain"), "fail",
+                               "content"),
+    "a redirect": (lambda asked: http_answer(b"", "301 Moved", "text/plain",
+                                             "Location: https://x/mcp"), "fail", "redirect"),
+    "502": (lambda asked: http_answer(b"", "502 Bad Gateway"), "fail", "gateway"),
+    "C125 an SSH port": (lambda asked: b"SSH-2.0-OpenSSH_9.2\r\n", "unreachable", "reach"),
+    "a closed connection": (lambda asked: b"", "unreachable", "reach"),
+    "C125 a stream without end": (lambda asked: stay_open(b": x\n\n"), "unreachable", "reach"),
+    "C125 an answer without end": (lambda asked: [http_answer(b"x")[:-1].replace(
+        b"Length: 1", b"Length: 99999999"), *[b"x" * 65536] * 40], "fail", "protocol"),
+}
+
+
+@cases(FAILING)
+def test_a_server_that_does_not_work_gets_a_verdict_that_names_what_was_seen(case):
+    answer, verdict, check = case
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, timeout=1.5, max_bytes=1_000_000)
+    assert report["verdict"] == verdict
+    seen = find_check(report, check)
+    assert seen["message"] and seen["hint"] or check == "protocol"
+    assert "\x1b" not in json.dumps(report, ensure_ascii=False)
+
+
+def test_what_a_get_says_is_explained_where_no_post_works():
+    with Peer(lambda asked: http_answer(b"", "405 No", "text/plain", "Allow: POST")) as peer:
+        report = mcpkit.probe(peer.url)
+    assert "405 (Allow: POST)" in find_check(report, "get")["message"]
+
+
+def test_a_list_over_64_kib_is_noted_and_bad_tools_are_named():
+    tools = [{"name": "big", "description": "x" * 70_000, "inputSchema": {"type": "object"}},
+             {"name": "bad", "inputSchema": None}, {"inputSchema": {"type": "object"}}, "no"]
+
+    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
+            result(asked, {"tools": tools})))) as peer:
+        report = mcpkit.probe(peer.url, era="legacy")
+    assert report["eras"]["legacy"]["tools"] == ["big", "bad"]
+    assert find_check(report, "answer-size")["status"] == "note"
+    assert [check["message"] for check in report["checks"] if check["id"] == "legacy-tool"] == [
+        'tool 1 (bad) needs an inputSchema of type "object", but it is null',
+        "tool 2 (null) has no name", 'tool 3 (null) is no object: no']
+
+
+def test_c123_headers_go_with_every_request_of_the_probe():
+    with Peer(lambda asked: legacy_peer(asked, session="s")) as peer:
+        mcpkit.probe(peer.url, headers={"X-Api-Key": "a:b"})
+    assert len(peer.asked) >= 5
+    assert all(asked.headers["x-api-key"] == "a:b" for asked in peer.asked)
+
+
+def test_a_stdio_server_is_probed_too():
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", "--stdio"]
+    report = mcpkit.probe(command)
+    assert report["verdict"] == "pass" and report["endpoint"] is None
+    assert mcpkit.probe(["no-such-command-anywhere"])["verdict"] == "unreachable"
+
+
+# =============================================================================================
+# 14. COMMAND LINE
+# =============================================================================================
+
+class Ran(typing.NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+def run(*words, data=None):
+    """Run mcpkit.py with words and return what it did."""
+    child = subprocess.run([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), *words],
+                           input=data, capture_output=True, timeout=WAIT, cwd=ROOT)
+    return Ran(child.returncode, child.stdout.decode(), child.stderr.decode())
+
+
+STDIO = ["--", sys.executable, str(ROOT / "mcpkit.py"), "serve", "--stdio"]
+
+
+@pytest.fixture(scope="module")
+def target():
+    with mcpkit.HTTPService(build_sample_server(), port=0) as service:
+        yield service.url
+
+
+def test_list_prints_what_is_offered_or_asked_for(target):
+    everything = run("list", target, "--json").json
+    assert list(everything) == ["tools", "resources", "resourceTemplates", "prompts"]
+    assert list(run("list", target, "--json", "--prompts").json) == ["prompts"]
+    assert list(run("list", "--json", *STDIO).json) == ["tools"]
+    text = run("list", target).out
+    assert text.startswith("sample 1.2.3 (2026-07-28)\n")
+    assert "  add(a, b?)\n      Add two numbers.\n" in text
+
+
+CALLS = {
+    "text": (["add", "a=2"], 0, "3\n"),
+    "JSON arguments": (["add", "--args", '{"a": 1, "b": 1}'], 0, "2\n"),
+    "JSON by name": (["add", "a:=40", "b=2"], 0, "42\n"),
+    "a tool's error": (["fail"], 5, "no \\u2028 luck\n"),
+    "arguments that do not fit": (["add", "a=x"], 5, None),
+    "an image": (["picture"], 0, "[image, image/png, 8 characters of base64: use --json]\n"),
+}
+
+
+@cases(CALLS)
+def test_call_prints_the_result_and_says_by_its_code_how_it_went(target, case):
+    words, code, out = case
+    ran = run("call", target, *words)
+    assert ran.code == code and out in (ran.out, None)
+
+
+def test_call_reads_arguments_from_a_file_and_from_input(target, tmp_path):
+    (tmp_path / "a.json").write_text('\ufeff{"a": 5}', encoding="utf-8")
+    assert run("call", target, "add", "--args", f"@{tmp_path / 'a.json'}").out == "6\n"
+    assert run("call", target, "add", "--args", "-", data=b'{"a": 6}').out == "7\n"
+
+
+def test_call_works_over_stdio_with_the_command_at_the_end():
+    ran = run("call", "pong", "message=ping", "--json", *STDIO)
+    assert ran.json["structuredContent"] == {"response": "pong"}
+
+
+def test_read_prompt_and_send_print_what_they_get(target):
+    assert run("read", target, "sample://text").out == "hello\n"
+    assert run("read", target, "sample://text", "--json").json["contents"][0]["text"] == "hello"
+    assert run("prompt", target, "greet", "name=Ada", "polite=false").out == (
+        "user: Greet Ada.\nassistant: Politely: False\n")
+    assert run("send", target, "tools/list", "{}").json["tools"]
+    assert run("probe", target).out.splitlines()[-1].startswith("verdict: pass (5 requests, ")
+
+
+FAULTS = {
+    "no command": ([], 2), "an unknown command": (["fly"], 2),
+    "no target": (["list"], 2), "a target that is none": (["list", "nonsense"], 2),
+    "nothing after --": (["list", "--"], 2),
+    "a bad argument": (["call", "TARGET", "add", "a"], 2),
+    "bad JSON": (["call", "TARGET", "add", "a:={"], 2),
+    "a bad header": (["list", "TARGET", "--header", "nonsense"], 2),
+    "a missing file": (["list", "TARGET", "--header", "@/no/such/file"], 2),
+    "a server file that is not there": (["serve", "nowhere.py"], 2),
+    "a bad port": (["serve", "--port", "x"], 2),
+    "nobody there": (["list", "http://127.0.0.1:1/mcp"], 4),
+    "a command that is not there": (["list", "--", "no-such-command-anywhere"], 4),
+    "an unknown tool": (["call", "TARGET", "nope"], 1),
+    "an unknown method": (["send", "TARGET", "no/such"], 1),
+    "an unreadable stream": (["sse", "/no/such/file"], 2),
+}
+
+
+@cases(FAULTS)
+def test_what_cannot_be_done_is_one_line_and_an_exit_code(target, case):
+    words, code = case
+    words = [target if word == "TARGET" else word for word in words]
+    ran = run(*words)
+    assert (ran.code, ran.out) == (code, "")
+    assert ran.err.startswith("mcpkit: ") and ran.err.count("\n") == 1
+
+
+@cases({name: FAULTS[name] for name in ("nobody there", "an unknown tool", "bad JSON")})
+def test_with_json_an_error_is_one_line_of_json(target, case):
+    words, code = case
+    command, *rest = [target if word == "TARGET" else word for word in words]
+    ran = run(command, "--json", *rest)
+    assert ran.code == code and ran.out == "" and ran.err.count("\n") == 1
+    assert json.loads(ran.err)["error"]["exitCode"] == code
+
+
+PROBE_CODES = {"fail": 1, "partial": 3, "unreachable": 4}
+
+
+@pytest.mark.parametrize("verdict", PROBE_CODES)
+def test_the_probe_says_its_verdict_by_its_exit_code(verdict):
+    answers = {"fail": lambda asked: http_answer(b"", "404 Not Found"),
+               "partial": lambda asked: legacy_peer(asked), "unreachable": lambda asked: b""}
+    with Peer(answers[verdict]) as peer:
+        ran = run("probe", peer.url, "--json", "--era", "legacy")
+    assert ran.code == PROBE_CODES[verdict] and ran.json["verdict"] == verdict
+
+
+def test_c122_text_of_a_peer_cannot_command_a_terminal():
+    tools = [{"name": "a\x1b[2J", "description": "\x1b]8;;http://evil\x07 \u202e",
+              "inputSchema": {"type": "object"}}]
+    with Peer(lambda asked: legacy_peer(
+            asked, tools_list=lambda asked: http_answer(result(asked, {"tools": tools})),
+            tools_call=lambda asked: http_answer(result(asked, {"content": [
+                {"type": "text", "text": "\x9b31m"}]})))) as peer:
+        listed, called = run("list", peer.url), run("call", peer.url, "a")
+        assert run("list", peer.url, "--json").json["tools"] == tools
+    assert r"a\x1b[2J" in listed.out and r"\x1b]8;;http://evil\x07 \u202e" in listed.out
+    assert called.out == "\\x9b31m\n"
+
+
+def test_verbose_shows_each_exchange_and_hides_credentials(target):
+    ran = run("list", target, "-v", "--tools", "--header", "Authorization: Bearer secret")
+    assert "> POST http://127.0.0.1:" in ran.err and "< HTTP 200" in ran.err
+    assert "> Authorization: ***" in ran.err and "secret" not in ran.err
+
+
+def test_c79_values_are_read_by_the_schema_and_not_by_their_looks():
+    server = Server("zip")
+
+    @server.tool
+    def look(zip: str, number: float, flag: bool, any, maybe: typing.Optional[int] = None):
+        return [zip, number, flag, any, maybe]
+
+    with mcpkit.HTTPService(server, port=0) as service:
+        ran = run("call", service.url, "look", "zip=012", "number=1.5", "flag=true", "any=7",
+                  "maybe=3", "--json")
+    assert ran.json["structuredContent"] == ["012", 1.5, True, "7", 3]
+
+
+def test_sse_prints_one_json_object_an_event(tmp_path):
+    data = b"event: a\r\nid: 1\r\ndata: x\r\ndata: y\r\n\r\n: c\n\ndata:\n\ndata: cut"
+    ran = run("sse", data=data)
+    assert [json.loads(line) for line in ran.out.splitlines()] == [
+        {"event": "a", "data": "x\ny", "id": "1"}, {"event": "message", "data": "", "id": "1"}]
+    assert "9 bytes discarded" in ran.err and ran.code == 0
+    (tmp_path / "stream").write_bytes(data)
+    assert run("sse", str(tmp_path / "stream")).out == ran.out
+
+
+@contextlib.contextmanager
+def serving(*words, cwd=ROOT):
+    """Run `serve` with words in a process of its own and give its URL."""
+    child = subprocess.Popen([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "serve",
+                              *words, "--port", "0"], stdout=subprocess.PIPE, cwd=cwd)
+    try:
+        line = child.stdout.readline().decode()
+        yield re.search(r"http://\S+", line).group()
+    finally:
+        child.terminate()
+        child.wait(WAIT)
+        child.stdout.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_ends_a_server_with_130_and_without_a_traceback():
+    import signal
+    child = subprocess.Popen([sys.executable, str(ROOT / "mcpkit.py"), "serve", "--port", "0"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=WAIT)
+    assert (child.returncode, err) == (130, b"")
+
+
+SERVER_FILES = {
+    "one that breaks": ("1 / 0", "ZeroDivisionError: division by zero"),
+    "one without a server": ("x = 1", "makes 0 servers"),
+    "one with two": ("from mcpkit import Server\na = Server('a')\nb = Server('b')",
+                     "makes 2 servers"),
+    "one that is no Python": ("this is not", "SyntaxError"),
+}
+
+
+@cases(SERVER_FILES)
+def test_a_server_file_that_cannot_be_served_is_one_line(tmp_path, case):
+    code, words = case
+    (tmp_path / "it.py").write_text(code)
+    ran = run("serve", str(tmp_path / "it.py"), "--port", "0")
+    assert ran.code == 2 and words in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_one_line(pong):
+    ran = run("serve", "--port", str(pong.server_address[1]))
+    assert ran.code == 4 and ran.err.startswith("mcpkit: cannot listen on 127.0.0.1:")
+
+
+# ---- the documents that the product makes true
+
+def read_transcript(path):
+    """Return the exchanges of a transcript: (path, headers, message, status, headers, messages)."""
+    exchanges = []
+    for block in re.split(r"^### .*\n", path.read_text(encoding="utf-8"), flags=re.M)[1:]:
+        request, _, rest = block.partition("\nHTTP/1.1 ")
+        head, _, body = request.partition("\n\n")
+        lines = head.splitlines()
+        answer_head, _, answer = rest.partition("\n\n")
+        status, *answer_lines = answer_head.splitlines()
+        exchanges.append((lines[0].split()[1], dict(line.split(": ", 1) for line in lines[1:]),
+                          json.loads(body), int(status.split()[0]),
+                          dict(line.split(": ", 1) for line in answer_lines),
+                          [json.loads(line[6:]) for line in answer.splitlines()
+                           if line.startswith("data: ")]))
+    return exchanges
+
+
+def test_the_pong_transcript_replays_on_the_pong_server():
+    exchanges = read_transcript(ROOT / "samples" / "pong.http")
+    assert [message["method"] for _, _, message, *_ in exchanges] == [
+        "initialize", "notifications/initialized", "tools/list", "tools/call"]
+    with serving("--stream", "always") as url:
+        host, port = re.search(r"//([^:]+):(\d+)/", url).groups()
+        for path, headers, message, status, answer_headers, messages in exchanges:
+            connection = http.client.HTTPConnection(host, int(port), timeout=WAIT)
+            headers = {name: value for name, value in headers.items() if name != "Host"}
+            connection.request("POST", path, json.dumps(message, indent=2), headers)
+            response = connection.getresponse()
+            body = response.read()
+            connection.close()
+            assert response.status == status
+            for name, value in answer_headers.items():
+                assert name == "Date" or response.getheader(name) == value
+            assert [event.event for event in mcpkit.SSEParser().feed(body)] == [
+                "message"] * len(messages)
+            assert Reply(status, {}, body).messages == messages
+            assert response.getheader("Mcp-Session-Id") is None
+
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+
+
+def curl(url, message=None, *words, accept="application/json, text/event-stream"):
+    """Run curl as the documents do and return its output."""
+    command = ["curl", "-s", "-i", "--max-time", str(WAIT), url, *words]
+    if message is not None:
+        command += ["-X", "POST", "-H", "Content-Type: application/json", "-H",
+                    f"Accept: {accept}", "-d", json.dumps(message)]
+    output = subprocess.run(command, capture_output=True, timeout=WAIT).stdout
+    head, _, body = output.replace(b"\r\n", b"\n").partition(b"\n\n")
+    lines = head.decode().splitlines()
+    headers = {name.lower(): value for name, _, value in
+               (line.partition(": ") for line in lines[1:])}
+    return Reply(int(lines[0].split()[1]), headers, body)
+
+
+@needs_curl
+def test_the_tutorials_curl_commands_give_what_the_tutorial_shows():
+    with serving("samples/notes.py") as url:
+        health = curl(url)
+        assert health.status == 400 and health.json == {"jsonrpc": "2.0", "id": None, "error": {
+            "code": -32600, "message": "Bad Request: Missing session ID"}}
+        opening = curl(url, call("initialize", {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": {"name": "curl", "version": "1.0"}}))
+        assert opening.headers["content-type"] == "text/event-stream"
+        assert opening.messages[0]["result"]["protocolVersion"] == "2025-06-18"
+        session = ["-H", f"mcp-session-id: {opening.headers['mcp-session-id']}",
+                   "-H", "MCP-Protocol-Version: 2025-06-18"]
+
+        def post(method, params=None, request_id=1):
+            return curl(url, call(method, params, request_id), *session).messages[0]
+
+        accepted = curl(url, {"jsonrpc": "2.0", "method": "notifications/initialized"}, *session)
+        assert (accepted.status, accepted.body) == (202, b"")
+        refused = curl(url, call("tools/list", None, 2), *session, accept="application/json")
+        assert refused.status == 406 and refused.json["error"]["message"] == (
+            "Not Acceptable: Client must accept both application/json and text/event-stream")
+        lost = curl(url, call("tools/list", None, 3), *session[2:])
+        assert lost.status == 400
+        assert lost.json["error"]["message"] == "Bad Request: Missing session ID"
+        check_tutorial_features(post)
+        stream = subprocess.run(
+            ["curl", "-s", "-N", "-i", "--max-time", "0.5", url, "-H",
+             "Accept: text/event-stream", *session], capture_output=True, timeout=WAIT).stdout
+        assert stream.startswith(b"HTTP/1.1 200 OK\r\n") and b"text/event-stream" in stream
+        assert b"X-Accel-Buffering: no" in stream and b"Mcp-Session-Id: " in stream
+        assert curl(url, None, "-X", "DELETE", *session).status == 200
+        assert curl(url, call("tools/list", None, 4), *session).status == 404
+        future = curl(url, call("initialize", {"protocolVersion": "2026-07-28"}, 20))
+        assert future.messages[0]["result"]["protocolVersion"] == "2025-11-25"
+
+
+def check_tutorial_features(post):
+    """Hold tools, resources and prompts of the notes server against the tutorial."""
+    tools = {tool["name"]: tool for tool in post("tools/list", None, 5)["result"]["tools"]}
+    assert tools["add_note"] == {
+        "name": "add_note", "title": "Add Note",
+        "description": "Append a note to the shared notebook.",
+        "inputSchema": {"type": "object", "properties": {
+            "text": {"type": "string", "description": "The note body."},
+            "tag": {"type": "string", "default": "general",
+                    "description": "Short label grouping related notes."}},
+            "required": ["text"], "additionalProperties": False},
+        "outputSchema": {"type": "object", "additionalProperties": True}}
+    assert tools["note_stats"] == {
+        "name": "note_stats", "description": "Count notes per tag in the notebook.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False}}
+    assert post("tools/call", {"name": "add_note", "arguments": {
+        "text": "buy oat milk", "tag": "shopping"}}, 6)["result"] == {
+        "content": [{"type": "text", "text": '{"saved": 1, "total": 1}'}],
+        "structuredContent": {"saved": 1, "total": 1}, "isError": False}
+    assert post("tools/call", {"name": "reject_note", "arguments": {
+        "reason": "notebook is read-only"}}, 7)["result"] == {"content": [
+            {"type": "text", "text": "Error calling tool 'reject_note': notebook is read-only"}],
+        "isError": True}
+    assert post("tools/call", {"name": "nope"})["error"]["code"] == -32602
+    assert post("posts/list", None, 8)["error"] == {
+        "code": -32601, "message": "Method not found", "data": "posts/list"}
+    assert [(resource["uri"], resource["name"], resource["mimeType"])
+            for resource in post("resources/list", None, 9)["result"]["resources"]] == [
+        ("notes://all", "all_notes", "text/plain"),
+        ("notes://stats", "note_stats_resource", "text/plain")]
+    assert post("resources/read", {"uri": "notes://all"}, 10)["result"]["contents"] == [
+        {"uri": "notes://all", "mimeType": "text/plain", "text": "#1 [shopping] buy oat milk"}]
+    assert post("prompts/get", {"name": "review_notes", "arguments": {"tag": "shopping"}}, 11)[
+        "result"]["messages"] == [{"role": "user", "content": {"type": "text", "text":
+            "Read the notes resource notes://all, pick the notes tagged 'shopping', and suggest "
+            "how to organize them into a checklist."}}]
+
+
+def test_the_tutorials_stateless_rewrite_works_on_the_same_server(notes):
+    tools = ask_modern(notes, "tools/list")
+    assert tools.status == 200 and "mcp-session-id" not in tools.headers
+    saved = ask_modern(notes, "tools/call", {
+        "name": "add_note", "arguments": {"text": "buy oat milk", "tag": "shopping"}})
+    assert saved.messages[0]["result"]["structuredContent"] == {"saved": 1, "total": 1}
+    read = ask_modern(notes, "resources/read", {"uri": "notes://all"})
+    assert read.messages[0]["result"]["contents"][0]["text"] == "#1 [shopping] buy oat milk"
+
+
+@needs_curl
+def test_the_testers_curl_commands_give_what_the_tester_shows():
+    with serving() as url:
+        opening = curl(url, call("initialize", {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "curl-test", "version": "1.0"}}))
+        assert opening.json["result"]["protocolVersion"] == "2025-11-25"
+        assert "mcp-session-id" not in opening.headers
+        legacy = ["-H", "MCP-Protocol-Version: 2025-11-25", "-H", "Mcp-Session-Id: "]
+        assert curl(url, {"jsonrpc": "2.0", "method": "notifications/initialized"},
+                    *legacy).status == 202
+        listed = curl(url, call("tools/list", {}, 2), *legacy)
+        assert [tool["name"] for tool in listed.json["result"]["tools"]] == ["pong"]
+        visit = curl(url)
+        assert (visit.status, visit.headers["allow"]) == (405, "POST")
+        refused = curl(url, call("tools/list", {}, 2), "-H", "MCP-Protocol-Version: 2024-01-01")
+        assert refused.status == 400 and "2025-11-25" in refused.json["error"]["message"]
+        modern = ["-H", "MCP-Protocol-Version: 2026-07-28", "-H", "Mcp-Method: tools/list"]
+        listed = curl(url, call("tools/list", {"_meta": META}), *modern)
+        assert listed.json["result"]["resultType"] == "complete"
+        wrong = curl(url, call("tools/list", {"_meta": META}), modern[0], modern[1], "-H",
+                     "Mcp-Method: tools/call")
+        assert (wrong.status, wrong.json["error"]["code"]) == (400, -32020)
