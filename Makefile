@@ -5,7 +5,7 @@ PYTHON ?= python3
 WORK := .work
 PYTEST_ARGS ?= -q
 
-.PHONY: help test test-all layout interop bench clean
+.PHONY: help test test-all layout interop schema-suite bench clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
@@ -23,6 +23,11 @@ layout:  ## run only the tests that hold the file against its own plan
 interop: $(WORK)/peers/done  ## run the tests against python-sdk and FastMCP, both ways, both eras
 	@MCPKIT_PEERS=$(WORK)/peers $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \
 	    test_mcpkit.py -k interop
+
+SUITE ?= ../shared/json-schema-suite
+schema-suite:  ## run the cases of a JSON Schema Test Suite in the folder SUITE
+	@MCPKIT_SCHEMA_SUITE=$(SUITE) $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \
+	    test_mcpkit.py -k test_every_case_of_the_json_schema_test_suite
 
 bench:  ## measure requests a second against a plain http.server, and start-up times
 	@$(PYTHON) samples/bench.py

@@ -367,11 +367,14 @@ def escape_text(text: str, keep: str = "") -> str:
 
 
 def shorten(value: Any, limit: int = 200) -> str:
-    """Return a value as one escaped line of at most `limit` characters, for an error text."""
+    """Return a value as one escaped line, cut after `limit` characters, for an error text."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if not isinstance(value, str):
-        value = json.dumps(value, default=repr)
+        try:
+            value = json.dumps(value, default=repr)
+        except (TypeError, ValueError, RecursionError):
+            value = f"a {type(value).__name__} that cannot be shown"
     text = escape_text(value[:limit + 1])
     return text if len(text) <= limit else text[:limit] + "..."
 
@@ -426,6 +429,9 @@ def _find_encode() -> Callable[[Any], str]:
 encode_json = _find_encode()
 
 
+_JSON_SPACE = " \t\r\n"
+
+
 def _refuse_constant(name: str):
     raise ValueError(f"{name} is not JSON")
 
@@ -458,13 +464,13 @@ def parse_json(data: bytes, max_depth: int = Limits().max_depth) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start} (0x{data[error.start]:02x}) is not UTF-8") from None
     try:
-        text = text.strip(" \t\r\n")
-        value, end = _DECODER.raw_decode(text)
-        if end != len(text):
+        value, end = _DECODER.raw_decode(text, len(text) - len(text.lstrip(_JSON_SPACE)))
+        if end != len(text) and text[end:].strip(_JSON_SPACE):
             raise json.JSONDecodeError("Extra data", text, end)
     except json.JSONDecodeError as error:
         near = shorten(text[max(0, error.pos - 20):error.pos + 20])
-        raise ValueError(f"{error.msg} at character {error.pos}, near: {near}") from None
+        offset = len(text[:error.pos].encode("utf-8"))
+        raise ValueError(f"{error.msg} at byte {offset}, near: {near}") from None
     except RecursionError:
         raise ValueError(f"nested deeper than {max_depth} levels") from None
     # Counting brackets is cheap, and nearly every message has fewer than the limit in all.
@@ -477,11 +483,12 @@ def is_depth_within(value: Any, max_depth: int) -> bool:
     """Return whether no array or object of a JSON value lies deeper than `max_depth` levels."""
     level = [value]
     for _ in range(max_depth + 1):
-        level = [child for node in level if isinstance(node, (dict, list))
-                 for child in (node.values() if isinstance(node, dict) else node)]
+        level = [node for node in level if isinstance(node, (dict, list))]
         if not level:
             return True
-    return not any(isinstance(node, (dict, list)) for node in level)
+        level = [child for node in level
+                 for child in (node.values() if isinstance(node, dict) else node)]
+    return False
 
 
 def is_request_id(value: Any) -> bool:
@@ -493,6 +500,20 @@ def find_request_id(value: Any) -> Union[str, int, None]:
     """Return the id that an answer to this JSON value should carry, None where it has none."""
     request_id = value.get("id") if isinstance(value, dict) else None
     return request_id if is_request_id(request_id) else None
+
+
+def find_cancelled_id(value: Any) -> Union[str, int, None]:
+    """Return the id of the request that a cancellation is about, None when it is none."""
+    if not isinstance(value, dict) or value.get("method") != "notifications/cancelled":
+        return None
+    params = value.get("params")
+    request_id = params.get("requestId") if isinstance(params, dict) else None
+    return request_id if is_request_id(request_id) else None
+
+
+def is_notification(value: Any) -> bool:
+    """Return whether a JSON value is meant as a notification, which is never answered."""
+    return isinstance(value, dict) and isinstance(value.get("method"), str) and "id" not in value
 
 
 def parse_message(value: Any) -> Message:
@@ -614,13 +635,17 @@ class SSEParser:
         self._size = 0                     # bytes in them
         self._rest = bytearray()           # a line whose end has not come yet
         self._skip_newline = False         # the last block ended in \r: a \n now belongs to it
+        self._fault: Optional[ProtocolError] = None      # to be raised once its events are out
         self._at_start = True              # a byte order mark may still come
 
     def feed(self, data: bytes) -> List[SSEEvent]:
         """Return the events that these bytes complete.
 
-        Raises ProtocolError when one event grows beyond `max_event_bytes`.
+        Raises ProtocolError when one event grows beyond `max_event_bytes`; the events before it
+        come first, and then every call raises.
         """
+        if self._fault is not None:
+            raise self._fault
         if self._skip_newline and data[:1] == b"\n":
             data = data[1:]
             self._skip_newline = False
@@ -631,13 +656,18 @@ class SSEParser:
         # bytes.splitlines knows \n, \r and \r\n only; that of str would also cut at U+2028,
         # U+0085 and six more, which are ordinary text inside a JSON string.
         for line in data.splitlines(keepends=True):
-            self._rest += line
+            self._rest += line.rstrip(b"\r\n")
+            if self._size + len(self._rest) > self._max_event_bytes:
+                self._fault = ProtocolError(f"an event of more than {self._max_event_bytes:,} "
+                                            "bytes (max_event_bytes) in the stream")
+                if events:
+                    return events
+                raise self._fault
             if line.endswith((b"\n", b"\r")):
-                event = self._end_line(bytes(self._rest).rstrip(b"\r\n"))
+                event = self._end_line(bytes(self._rest))
                 self._rest.clear()
                 if event is not None:
                     events.append(event)
-            self._check_size()
         return events
 
     def close(self) -> bytes:
@@ -646,11 +676,6 @@ class SSEParser:
         self._lines, self._size = [], 0
         self._rest.clear()
         return unfinished
-
-    def _check_size(self) -> None:
-        if self._size + len(self._rest) > self._max_event_bytes:
-            raise ProtocolError(f"an event of more than {self._max_event_bytes:,} bytes "
-                                "(max_event_bytes) in the stream")
 
     def _end_line(self, line: bytes) -> Optional[SSEEvent]:
         if self._at_start:
@@ -711,7 +736,7 @@ def format_event(data: str, event: Optional[str] = "message", event_id: Optional
 Headers = Dict[str, str]     # lower-case name to value; repeated ones joined by ", " (RFC 9110 5.3)
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+_HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00-\x08\x0a-\x1f\x7f]*)")
 _REQUEST_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP/1\.([01])")
 
 
@@ -741,7 +766,7 @@ def parse_head(data: bytes, max_headers: int = Limits().max_headers) -> Head:
         header = _HEADER_LINE.fullmatch(line)
         if header is None:
             raise HTTPRefusal(400, f"a header line is malformed: {shorten(line, 80)}")
-        name, value = header.group(1).lower(), header.group(2).rstrip(" \t")
+        name, value = header.group(1).lower(), header.group(2).strip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     method, target, minor = match.groups()
     return Head(method, target, minor == "0", headers)
@@ -756,7 +781,7 @@ def _refuse_request_line(line: str) -> HTTPRefusal:
 def parse_target(target: str) -> str:
     """Return the path of a request target, also of the absolute form that proxies send."""
     if not target.startswith("/"):
-        _, separator, rest = target.partition("://")
+        _, separator, rest = target.partition("?")[0].partition("://")
         target = "/" + rest.partition("/")[2] if separator else target
     return target.partition("?")[0]
 
@@ -828,7 +853,7 @@ def is_acceptable(accept: Optional[str], media_type: str) -> bool:
     ranges = (media_type, main + "/*", "*/*")
     best, quality = len(ranges), 0.0
     for item in split_list(accept):
-        name, *parameters = (part.strip().lower() for part in item.split(";"))
+        name, *parameters = [part.lower() for part in split_list(item, ";")] or [""]
         if name in ranges and ranges.index(name) < best:
             best, quality = ranges.index(name), _parse_quality(parameters)
     return quality > 0
@@ -845,9 +870,9 @@ def _parse_quality(parameters: List[str]) -> float:
     return 1.0
 
 
-def split_list(value: str) -> List[str]:
-    """Return the members of a comma-separated header value; commas in quotes do not separate."""
-    members = re.findall(r'(?:[^,"]|"(?:[^"\\]|\\.)*"?)+', value)
+def split_list(value: str, separator: str = ",") -> List[str]:
+    """Return the members of a header value; a separator in quotes does not separate."""
+    members = re.findall(rf'(?:[^{separator}"]|"(?:[^"\\]|\\.)*"?)+', value)
     return [member.strip() for member in members if member.strip()]
 
 
@@ -897,27 +922,32 @@ def is_origin_allowed(origin: str, allowed: frozenset, loopback: bool) -> bool:
 # ---- Values of the Mcp-* headers. Spec: streamable-http, Value Encoding.
 
 _PLAIN_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?")
-_ENCODED_VALUE = re.compile(r"=\?base64\?(.*)\?=")
+_ENCODED_START, _ENCODED_END = "=?base64?", "?="
+
+
+def is_encoded(value: str) -> bool:
+    """Return whether a header value is marked as base64."""
+    return value.startswith(_ENCODED_START) and value.endswith(_ENCODED_END)
 
 
 def format_header_value(value: str) -> str:
     """Return a string as a header value: as it is, or in base64 where that would not survive."""
-    if _PLAIN_VALUE.fullmatch(value) and not _ENCODED_VALUE.fullmatch(value):
+    if _PLAIN_VALUE.fullmatch(value) and not is_encoded(value):
         return value
     # surrogatepass: JSON can hold a lone surrogate, and a header must not fail where a body works.
     data = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
-    return f"=?base64?{data}?="
+    return _ENCODED_START + data + _ENCODED_END
 
 
 def parse_header_value(value: str) -> Optional[str]:
-    """Return the string in a header value, None when its base64 is broken."""
-    match = _ENCODED_VALUE.fullmatch(value)
-    if match is None:
-        return value
+    """Return the string in a header value, None when it has bytes that no value may have."""
+    if not is_encoded(value):
+        return value if value.isascii() else None
+    text = value[len(_ENCODED_START):-len(_ENCODED_END)]
     try:
-        data = base64.b64decode(match.group(1), validate=True)
+        data = base64.b64decode(text, validate=True)
         # Only the one canonical spelling: two headers that differ never mean the same name.
-        if base64.b64encode(data).decode("ascii") != match.group(1):
+        if base64.b64encode(data).decode("ascii") != text:
             return None
         return data.decode("utf-8", "surrogatepass")
     except (binascii.Error, UnicodeError, ValueError):
@@ -936,9 +966,9 @@ class Challenge(NamedTuple):
 _CHALLENGE_PART = re.compile(
     r"""[\s,]*(?:
         (?P<name>[!\#$%&'*+\-.^_`|~0-9A-Za-z]+)\s*=\s*
-            (?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]+))
-        |(?P<scheme>[!\#$%&'*+\-.^_`|~0-9A-Za-z]+)(?=[\s,]|$)
-        |(?P<token68>[A-Za-z0-9\-._~+/]+=*)(?=[\s,]|$)
+            (?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"=]+))
+        |(?P<scheme>[!\#$%&'*+\-.^_`|~0-9A-Za-z]+)
+            (?:[ ]+[A-Za-z0-9\-._~+/]+=*(?=\s*(?:,|$)))?(?=[\s,]|$)     # a token68 is passed over
         |(?P<junk>[^,]+)
     )""", re.VERBOSE)
 
@@ -2454,6 +2484,110 @@ def _parse_docstring(text):
     return re.sub(r"\n{3,}", "\n\n", text).strip(), described
 
 
+# ---- parameters that headers repeat. Spec: streamable-http, Custom Headers from Tool Parameters.
+
+HeaderParameters = Dict[Tuple[str, ...], str]      # path of a parameter to its header's name
+
+_DATA_KEYWORDS = frozenset({"default", "enum", "const", "examples"})    # hold values, not schemas
+MAX_SAFE_INTEGER = 2 ** 53 - 1
+
+
+def find_header_parameters(schema: Any) -> HeaderParameters:
+    """Return which parameters of an input schema the `Mcp-Param-*` headers repeat.
+
+    Raises SchemaError where an `x-mcp-header` is against the rules: it names a token that no other
+    one uses, on a string, integer or boolean that only `properties` lead to.
+    """
+    found: HeaderParameters = {}
+    waiting: List[Tuple[Optional[Tuple[str, ...]], Any]] = [((), schema)]
+    while waiting:
+        path, part = waiting.pop()
+        if isinstance(part, list):
+            waiting += [(None, member) for member in part]
+        if not isinstance(part, dict):
+            continue
+        if "x-mcp-header" in part and not isinstance(part["x-mcp-header"], dict):
+            name = _check_header_parameter(path, part)
+            if name.lower() in map(str.lower, found.values()):
+                raise SchemaError(f"x-mcp-header {shorten(name)} is used twice")
+            found[path] = name
+        for keyword, member in part.items():
+            if keyword == "properties" and isinstance(member, dict):
+                waiting += [(None if path is None else (*path, name), property_schema)
+                            for name, property_schema in member.items()]
+            elif keyword not in _DATA_KEYWORDS:
+                waiting.append((None, member))
+    return found
+
+
+def _check_header_parameter(path: Optional[Tuple[str, ...]], schema: dict) -> str:
+    """Return the header's name that a property asks for, or raise SchemaError."""
+    name = schema["x-mcp-header"]
+    if not path:
+        raise SchemaError(f"x-mcp-header {shorten(name)} is not on a property that only "
+                          "`properties` lead to")
+    if not isinstance(name, str) or re.fullmatch(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", name) is None:
+        raise SchemaError(f"x-mcp-header {shorten(name)} of {'.'.join(path)} is no header name")
+    if schema.get("type") not in ("string", "integer", "boolean"):
+        raise SchemaError(f"x-mcp-header {name} is on {'.'.join(path)}, which is no string, "
+                          f"integer or boolean but {shorten(schema.get('type', 'anything'))}")
+    return name
+
+
+def find_at_path(arguments: Any, path: Tuple[str, ...]) -> Any:
+    """Return the argument at a path of properties, None where there is none."""
+    for name in path:
+        arguments = arguments.get(name) if isinstance(arguments, dict) else None
+    return arguments
+
+
+def format_parameter(value: Any) -> Optional[str]:
+    """Return an argument as its header says it, None where no header may."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if abs(value) <= MAX_SAFE_INTEGER else None
+    return value if isinstance(value, str) else None
+
+
+def build_parameter_headers(parameters: HeaderParameters, arguments: Any) -> Dict[str, str]:
+    """Return the `Mcp-Param-*` headers of a call; raises UsageError for what none can carry."""
+    headers = {}
+    for path, name in parameters.items():
+        value = find_at_path(arguments, path)
+        if value is None:
+            continue
+        text = format_parameter(value)
+        if text is None:
+            raise UsageError(f"{'.'.join(path)} goes into a header, so it must be a string, a "
+                             f"boolean or a 53-bit integer, but is {shorten(value)}")
+        headers[f"Mcp-Param-{name}"] = format_header_value(text)
+    return headers
+
+
+def check_parameter_headers(parameters: HeaderParameters, arguments: dict,
+                            headers: Dict[str, str]) -> None:
+    """Raise MCPError (-32020) unless the `Mcp-Param-*` headers say what the arguments say."""
+    for path, name in parameters.items():
+        header = headers.get(f"mcp-param-{name.lower()}")
+        value = find_at_path(arguments, path)
+        seen = None if header is None else parse_header_value(header)
+        if (header is None) != (value is None) or (
+                header is not None and not _says_the_same(seen, value)):
+            raise MCPError(HEADER_MISMATCH, f"Header mismatch: the Mcp-Param-{name} header "
+                           + ("is missing" if header is None else f"says {shorten(header)}")
+                           + f", the argument {'.'.join(path)} "
+                           + ("is missing" if value is None else f"is {shorten(value)}"))
+
+
+def _says_the_same(text: Optional[str], value: Any) -> bool:
+    """Return whether a header's text is an argument; 42.0 is 42, as the specification asks."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        match = re.fullmatch(r"(-?\d{1,16})(\.0+)?", text or "", re.ASCII)
+        return match is not None and int(match.group(1)) == value
+    return text is not None and text == format_parameter(value)
+
+
 # ---- text to values: the words of a command line, and the parts of a URI
 
 def coerce_text(text: str, schema: Any, root: Optional[dict] = None) -> Any:
@@ -2472,21 +2606,37 @@ def coerce_text(text: str, schema: Any, root: Optional[dict] = None) -> Any:
     return text if isinstance(value, str) else value
 
 
-def find_types(schema: Any, root: Any, depth: int = 8) -> set:
-    """Return the names of the JSON types that a schema plainly takes, none when it is open."""
-    if not isinstance(schema, dict) or depth == 0:
-        return set()
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        schema = root.get("$defs", {}).get(reference[len("#/$defs/"):], {})
-        return find_types(schema, root, depth - 1)
-    if "type" in schema:
-        return {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
-    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    types = {"string" if isinstance(value, str) else "other" for value in values}
-    for branch in [*schema.get("anyOf", ()), *schema.get("oneOf", ())]:
-        types |= find_types(branch, root, depth - 1)
+def find_types(schema: Any, root: Any) -> set:
+    """Return the names of the JSON types that a schema plainly takes, none when it is open.
+
+    The schema may be a peer's: whatever is malformed counts as open, and nothing is visited twice.
+    """
+    types: set = set()
+    definitions = root.get("$defs") if isinstance(root, dict) else None
+    waiting, seen = [schema], set()
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, dict):
+            continue
+        reference = part.get("$ref")
+        if isinstance(reference, str) and reference not in seen and isinstance(definitions, dict):
+            seen.add(reference)
+            waiting.append(definitions.get(reference.partition("#/$defs/")[2]))
+        for keyword in ("anyOf", "oneOf"):
+            branches = part.get(keyword)
+            waiting += branches if isinstance(branches, list) else []
+        types |= _find_own_types(part)
     return types
+
+
+def _find_own_types(schema: dict) -> set:
+    names = schema.get("type")
+    if names is not None:
+        names = names if isinstance(names, list) else [names]
+        return {name for name in names if isinstance(name, str)}
+    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return {"string" if isinstance(value, str) else "other"
+            for value in (values if isinstance(values, list) else [])}
 
 
 def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
@@ -2558,6 +2708,8 @@ def check_host(head: Head, policy: Policy) -> None:
     host = head.headers.get("host")
     if host is None and not head.is_http_1_0:
         raise HTTPRefusal(400, "the Host header is missing")
+    if host and not split_host(host):
+        raise HTTPRefusal(400, f"the Host header names no one host: {shorten(host, 80)}")
     if host is not None and not is_host_allowed(host, policy.allowed_hosts, policy.loopback):
         raise HTTPRefusal(421, f"this server is not {shorten(host, 80)}: "
                           "allow that name with --allow-host")
@@ -2684,7 +2836,8 @@ def check_headers_equal_body(inbound: Inbound) -> None:
     fact = METHODS.get(message.method)
     if fact is not None and fact.name_param is not None:
         name = message.params.get(fact.name_param)
-        if name is None or parse_header_value(headers.get("mcp-name", "")) != name:
+        header = headers.get("mcp-name")
+        if header is None or name is None or parse_header_value(header) != name:
             raise refuse_mismatch(HEADER_NAME, headers, name)
 
 
@@ -2694,7 +2847,7 @@ def refuse_mismatch(name: str, headers: Headers, body: Any) -> MCPError:
     if header is None:
         seen = "is missing"
     elif parse_header_value(header) is None:
-        seen = f"holds broken base64 ({shorten(header)})"
+        seen = f"cannot be read ({shorten(header)})"
     else:
         seen = f"says {shorten(header)}"
     return MCPError(HEADER_MISMATCH, f"Header mismatch: the {name} header {seen}, the body says "
@@ -2813,6 +2966,8 @@ def classify_message(inbound: Inbound) -> Route:
     if isinstance(message, Request):
         for check in MODERN_LADDER:
             check(inbound)
+    elif META_PROTOCOL_VERSION in meta:
+        check_version_supported(inbound)
     return Route("modern", find_version(inbound), message, meta, headers or {}, None)
 
 
@@ -3054,6 +3209,7 @@ class Item(NamedTuple):
     output_schema: Optional[CompiledSchema] = None
     mime_type: Optional[str] = None
     pattern: Optional[Any] = None          # of a template: matches the URIs that it makes
+    header_parameters: HeaderParameters = {}
 
     def run(self, arguments: dict, context: Context) -> Any:
         """Call the author's function with checked arguments and return what it returns."""
@@ -3137,7 +3293,8 @@ class Server:
         self._add(self.tools, "tools", Item(
             name, function, signature, definition, legacy,
             compile_schema(definition["inputSchema"]),
-            None if output_schema is None else compile_schema(output_schema), mime_type))
+            None if output_schema is None else compile_schema(output_schema), mime_type,
+            header_parameters=find_header_parameters(definition["inputSchema"])))
 
     def resource(self, uri: str, **options: Any) -> Callable:
         """Decorate a function as the resource at a URI, or at all URIs of a template.
@@ -3234,6 +3391,8 @@ class Server:
                                              needs_session))
         except MCPError as error:
             era = "modern" if is_modern(meta, headers) else "legacy"
+            if headers is None and is_notification(value):
+                return Answer(202)             # on stdio there is no status to refuse it with
             return self._build_error(find_request_id(value), error, era)
         except HTTPRefusal as refusal:
             return build_refusal(refusal)
@@ -3348,6 +3507,8 @@ class Server:
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {shorten(params['name'])}")
         arguments = params.get("arguments") or {}
+        if tool.header_parameters and context._route.era == "modern" and context._route.headers:
+            check_parameter_headers(tool.header_parameters, arguments, context._route.headers)
         errors = tool.input_schema.errors(arguments)
         if errors:
             return _build_tool_error(f"Invalid arguments for tool {tool.key!r}: "
@@ -3803,6 +3964,7 @@ class HTTPChannel(Channel):
         self._is_streaming = False           # guarded by _lock, as the two below
         self._is_finished = False
         self._is_broken = False
+        self.key: Any = None                 # (session id, request id) of a legacy request
         self.closed: Optional[threading.Event] = None        # set at the end of a standing stream
 
     def send(self, message: dict) -> None:
@@ -3948,6 +4110,9 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         except ValueError as error:
             answer = build_refusal(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
         else:
+            if session is not None:
+                channel.key = (session.id, find_request_id(value))
+                service.cancel(session, find_cancelled_id(value))
             service.watched.add(channel)
             try:
                 answer = mcp.receive(value, head.headers, session, channel, mcp.keeps_sessions)
@@ -4168,6 +4333,12 @@ class HTTPService(http.server.ThreadingHTTPServer):
         """Log what should never happen; the other connections go on."""
         self.mcp.runtime.log_exception("a connection failed")
 
+    def cancel(self, session: Session, request_id: Any) -> None:
+        """Tell the handler of a request of this session that it is no longer wanted."""
+        for channel in tuple(self.watched) if request_id is not None else ():
+            if channel.key == (session.id, request_id):
+                channel.cancelled = True
+
     def http_date(self) -> str:
         """Return the Date of an answer; made once a second, since making it is slow."""
         now = int(time.time())
@@ -4259,19 +4430,15 @@ class StdioService:
                                                          code=PARSE_ERROR)))
             return
         method = value.get("method") if isinstance(value, dict) else None
-        if method == "notifications/cancelled":
-            self._cancel(value.get("params"))
-        elif method in SLOW_METHODS:
+        cancelled = self._running.get(find_cancelled_id(value))
+        if cancelled is not None:
+            cancelled.cancelled = True
+        if method in SLOW_METHODS:
             thread = threading.Thread(target=self._answer, args=(value,), daemon=True)
             self._threads = [old for old in self._threads if old.is_alive()] + [thread]
             thread.start()
         else:
             self._answer(value)
-
-    def _cancel(self, params: Any) -> None:
-        request_id = params.get("requestId") if isinstance(params, dict) else None
-        if is_request_id(request_id) and request_id in self._running:
-            self._running[request_id].cancelled = True
 
     def _answer(self, value: Any) -> None:
         channel, request_id = StdioChannel(self), find_request_id(value)
@@ -4341,6 +4508,7 @@ class Conversation:
         self.era: Optional[str] = None
         self.version: str = LATEST_MODERN_VERSION
         self.session_id: Optional[str] = None
+        self.header_parameters: Dict[str, HeaderParameters] = {}      # by tool
         self.server_info: dict = {}
         self.capabilities: dict = {}
         self.instructions: Optional[str] = None
@@ -4368,8 +4536,31 @@ class Conversation:
         headers[HEADER_METHOD] = format_header_value(method)
         fact = METHODS.get(method)
         if fact is not None and fact.name_param in message["params"]:
-            headers[HEADER_NAME] = format_header_value(str(message["params"][fact.name_param]))
+            name = message["params"][fact.name_param]
+            headers[HEADER_NAME] = format_header_value(str(name))
+            if method == "tools/call":
+                headers.update(build_parameter_headers(
+                    self.header_parameters.get(name, {}), message["params"].get("arguments")))
         return headers
+
+    def learn_tools(self, tools: List[Any]) -> Tuple[List[Any], List[str]]:
+        """Return the tools that can be called over HTTP, and a warning for each other one.
+
+        Spec: streamable-http, Schema Extension: clients MUST drop a tool whose `x-mcp-header` is
+        against the rules, and keep the rest.
+        """
+        kept, warnings = [], []
+        for tool in tools:
+            schema = tool.get("inputSchema") if isinstance(tool, dict) else None
+            try:
+                parameters = find_header_parameters(schema)
+            except SchemaError as error:
+                warnings.append(f"tool {shorten(tool.get('name'))} is left out: {error}")
+                continue
+            kept.append(tool)
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                self.header_parameters[tool["name"]] = parameters
+        return kept, warnings
 
     def build_initialize(self) -> dict:
         """Return the params that open a legacy conversation."""
@@ -4556,7 +4747,8 @@ def find_tool_fault(tool: Any) -> Optional[str]:
 
 def check_header(name: str, value: str) -> None:
     """Raise UsageError when a name and value cannot go into an HTTP header as they are."""
-    if _HEADER_LINE.fullmatch(f"{name}: {value}") is None or not value.isascii():
+    if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}: {value}")
+            and value.isascii()):
         raise UsageError(f"not a header: {shorten(name)}: ... (names are tokens, values ASCII "
                          "without control characters)")
 
@@ -5104,6 +5296,7 @@ class Client:
         self._on_notification = on_notification
         self.conversation = Conversation(
             client_info or {"name": "mcpkit", "version": __version__}, capabilities or {})
+        self.warnings: List[str] = []             # what list_tools had to leave out
         self._transport: Any = None
         self._lock = threading.RLock()            # guards connecting, and the conversation
         self._last_id = 0                         # guarded by _lock
@@ -5116,6 +5309,11 @@ class Client:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+    @property
+    def is_http(self) -> bool:
+        """Whether the server is reached over HTTP, else over stdio."""
+        return isinstance(self._target, str)
 
     @property
     def era(self) -> Optional[str]:
@@ -5136,6 +5334,11 @@ class Client:
     def capabilities(self) -> dict:
         """What the server declares that it offers."""
         return self.conversation.capabilities
+
+    @property
+    def instructions(self) -> Optional[str]:
+        """How the server wants to be used, in its own words."""
+        return self.conversation.instructions
 
     @property
     def session_id(self) -> Optional[str]:
@@ -5185,17 +5388,27 @@ class Client:
             decision.outcome == "refused" and any(name.lower() == "authorization"
                                                   for name in self._headers))
         if may_try and self._wanted_era == "auto":
-            self._initialize()
+            self._initialize_or_discover(was_silent=answer is None)
         else:
             raise decision.error or ProtocolError(
                 "the server does not speak the modern era: "
                 + (str(build_status_error(answer)) if answer else "it did not answer "
                    "server/discover"))
 
+    def _initialize_or_discover(self, was_silent: bool) -> None:
+        """Fall back to the handshake; a modern server that was merely slow says so to it."""
+        try:
+            self._initialize()
+        except MCPError as error:
+            if not was_silent or error.code != UNSUPPORTED_VERSION:
+                raise
+            self._wanted_era = "modern"
+            self._discover()
+
     def _ask_discover(self) -> Optional[Incoming]:
         """Return the answer to `server/discover`, None when a stdio server keeps silent."""
         timeout = self._timeout
-        if not self._transport.is_http:
+        if not self._transport.is_http and self._wanted_era == "auto":
             timeout = min(timeout, self._discover_timeout)
         try:
             return self._exchange("server/discover", None, timeout)
@@ -5259,12 +5472,26 @@ class Client:
             raise build_status_error(answer)
 
     def list_tools(self) -> List[dict]:
-        """Return all tools of the server, as it describes them."""
-        return self._list("tools/list", "tools")
+        """Return all tools of the server, as it describes them.
+
+        Those that break the rules for headers are left out; `warnings` then says why.
+        """
+        tools = self._list("tools/list", "tools")
+        if self.is_http and self.era == "modern":
+            tools, self.warnings = self.conversation.learn_tools(tools)
+        return tools
 
     def call_tool(self, name: str, arguments: Optional[dict] = None) -> dict:
         """Call a tool and return the whole result: content, structuredContent, isError."""
-        return self.request("tools/call", {"name": name, "arguments": arguments or {}})
+        params = {"name": name, "arguments": arguments or {}}
+        try:
+            return self.request("tools/call", params)
+        except MCPError as error:
+            if error.code != HEADER_MISMATCH or not self.is_http:
+                raise
+        # Spec: streamable-http, Client Behavior: the tool's headers are unknown, or have changed.
+        self.list_tools()
+        return self.request("tools/call", params)
 
     def list_resources(self) -> List[dict]:
         """Return all resources of the server."""
@@ -5528,6 +5755,10 @@ class EraReport:
         for exchange in exchanges[start:]:
             self.checks += explain_exchange(exchange)
         self.checks += explain_tools(tools)
+        if "nextCursor" in result:
+            self.checks.append(Check("pages", "note", f"tools/list has more pages; the first names "
+                                     f"{len(tools)} tools, and the probe reads no other",
+                                     "list them all with the command list"))
         self._facts["tools"] = [tool["name"] for tool in tools if isinstance(tool, dict)
                                 and isinstance(tool.get("name"), str)]
         self.verdict = "pass" if self._facts["tools"] else "partial"
@@ -5541,7 +5772,7 @@ class EraReport:
         self.checks.append(Check(
             "handshake", "ok", f"{opening} agreed on {conversation.version}",
             spec="2025-11-25 basic/lifecycle" if self.name == "legacy" else "server/discover"))
-        if self.name == "legacy":
+        if self.name == "legacy" and client.is_http:
             session = ("a session id was issued, and sent from then on"
                        if self._facts["session"] else "no session id: the server is stateless")
             self.checks.append(Check("session", "ok", session,
@@ -5832,6 +6063,8 @@ def run_list(options: Any) -> int:
     with open_client(options) as client:
         found = {member: method(client) for option, member, capability, method in LISTS
                  if option in asked or (not asked and capability in client.capabilities)}
+        for warning in client.warnings:
+            log_line(f"mcpkit: {warning}")
         if options.json:
             print_json(found)
             return 0
@@ -6108,7 +6341,13 @@ def parse_command_line(words: List[str]) -> Any:
         words, command = words[:end], words[end + 1:]
         if not command:
             raise UsageError("after -- comes the command of a stdio server")
-    options = build_parser(command is not None).parse_args(words)
+    parser = build_parser(command is not None)
+    # argparse takes a list of words in one run only; those after an option come back as rest.
+    options, rest = parser.parse_known_args(words)
+    if rest and (not hasattr(options, "arguments") or any(word[:1] == "-" for word in rest)):
+        parser.error(f"unknown words: {' '.join(rest)}")
+    if rest:
+        options.arguments += rest
     options.command = command
     return options
 

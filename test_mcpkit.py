@@ -5,12 +5,19 @@ case shows (with the number of a field report where there is one). Nothing sleep
 by the system, and every wait has a limit.
 """
 import ast
+import asyncio
+import collections
+import concurrent.futures
 import contextlib
 import dataclasses
 import enum
+import functools
+import gc
 import http.client
+import importlib.util
 import io
 import json
+import math
 import os
 import pathlib
 import queue
@@ -23,6 +30,10 @@ import sys
 import threading
 import time
 import typing
+from typing import (
+    Annotated, Any, Dict, FrozenSet, Iterable, List, Literal, Mapping, NamedTuple, NewType,
+    Optional, Sequence, Set, Tuple, TypedDict, Union,
+)
 
 import pytest
 
@@ -30,7 +41,10 @@ ROOT = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 import mcpkit  # noqa: E402
-from mcpkit import Client, Context, MCPError, Server, ToolError, ToolResult  # noqa: E402
+from mcpkit import (  # noqa: E402
+    Client, Context, HTTPRefusal, MCPError, MCPKitError, ProtocolError, Server, SignatureError,
+    SSEEvent, SSEParser, ToolError, ToolResult, UsageError, build_signature, to_json_value,
+)
 
 WAIT = 20              # seconds: no test waits this long unless it fails
 JSON_BOTH = {"Content-Type": "application/json",
@@ -215,6 +229,2441 @@ def quiet_log(server):
     lines = []
     server.runtime = server.runtime._replace(log=lines.append, log_exception=lines.append)
     yield lines
+
+
+def table(names, cases):
+    """Parametrize a test over the values of a dict; its keys describe the cases."""
+    return pytest.mark.parametrize(names, list(cases.values()), ids=list(cases))
+
+
+def by_outcome(groups):
+    """Return cases {description: (outcome, value)} from {outcome: {description: value}}."""
+    return {name: (outcome, value) for outcome, cases in groups.items()
+            for name, value in cases.items()}
+
+
+def find_error(function, *arguments):
+    """Return the error of a kind that mcpkit documents which a call raises, else its result."""
+    try:
+        return function(*arguments)
+    except (ValueError, mcpkit.MCPKitError) as error:
+        return error
+
+
+def find_refusal(function, *arguments):
+    """Return the JSON-RPC code or HTTP status with which a call is refused, else None."""
+    error = find_error(function, *arguments)
+    return error.code if isinstance(error, MCPError) else getattr(error, "status", None)
+
+
+def build_garbage(seed, pieces, count, longest=12):
+    """Yield seeded random joins of pieces (all str, or all bytes)."""
+    choose = random.Random(seed)
+    for _ in range(count):
+        yield pieces[0][:0].join(choose.choices(pieces, k=choose.randrange(longest)))
+
+
+def is_linear(function, build, size):
+    """Return whether 8 times the size takes less than 24 times the time; squared it takes 64."""
+    def measure(value, count):
+        times = []
+        for _ in range(count):
+            start = time.thread_time()         # of the processor, so a busy machine does not count
+            function(value)
+            times.append(time.thread_time() - start)
+        return min(times)
+    gc.disable()                               # it would look at all else that is alive
+    try:
+        return measure(build(8 * size), 3) < 24 * max(measure(build(size), 5), 5e-5)
+    finally:
+        gc.enable()
+
+
+def build_nested(depth):
+    """Return a list in a list, and so on, `depth` lists in all."""
+    value = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
+
+
+# =============================================================================================
+# LAYOUT
+# =============================================================================================
+
+SOURCE = pathlib.Path(mcpkit.__file__).read_text(encoding="utf-8")
+LINES = SOURCE.splitlines()
+NODES = list(ast.walk(ast.parse(SOURCE)))
+FUNCTIONS = [node for node in NODES if isinstance(node, ast.FunctionDef)]
+CONTENTS = re.findall(r"^ +(\d+\. [A-Z0-9 -]+?)(?: +(pure))?$", mcpkit.__doc__, re.MULTILINE)
+BANNERS = {LINES[number][2:]: number for number in range(1, len(LINES) - 1)
+           if re.match(r"# \d+\. ", LINES[number]) and LINES[number - 1] == LINES[number + 1]
+           and LINES[number - 1].startswith("# ====")}
+IMPURE = set("socket http urllib threading time os sys open print random secrets".split())
+
+
+def test_the_layout_of_the_contents_list_is_that_of_the_banners():
+    assert [title for title, _ in CONTENTS] == list(BANNERS)
+    assert [int(title.split(".")[0]) for title, _ in CONTENTS] == [*range(1, len(CONTENTS) + 1)]
+
+
+def find_names(node):
+    """Yield the name and line of what code refers to; annotations are never evaluated here."""
+    if isinstance(node, ast.Name):
+        yield node.id, node.lineno
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        for alias in node.names:
+            yield (getattr(node, "module", None) or alias.name).split(".")[0], node.lineno
+    for field, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and field not in ("annotation", "returns"):
+                yield from find_names(child)
+
+
+def test_the_pure_sections_of_the_layout_name_nothing_that_does_io():
+    starts = sorted(BANNERS.items(), key=lambda banner: banner[1])
+    ends = [line for _, line in starts[1:]] + [len(LINES)]
+    impure = [(name, line) for name, line in find_names(NODES[0]) if name in IMPURE]
+    assert [(title, name, line) for (title, start), end in zip(starts, ends)
+            for name, line in impure if start < line <= end and (title, "pure") in CONTENTS] == []
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="sys.stdlib_module_names came with 3.10")
+def test_the_layout_imports_the_standard_library_only():
+    imports = [node for node in NODES if isinstance(node, (ast.Import, ast.ImportFrom))]
+    roots = {name for node in imports for name, _ in find_names(node)}
+    assert roots - set(sys.stdlib_module_names) == set()
+
+
+def find_nesting(statements):
+    """Return how deep the blocks in statements go; functions within count by themselves."""
+    deepest = 0
+    for node in statements:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        parts = [node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())]
+        blocks = [block for part in parts for name in ("body", "orelse", "finalbody")
+                  for block in [getattr(part, name, None)] if isinstance(block, list) and block]
+        for block in blocks:
+            is_elif = isinstance(node, ast.If) and block is node.orelse and (
+                len(block) == 1 and isinstance(block[0], ast.If))
+            deepest = max(deepest, find_nesting(block) + (not is_elif))
+    return deepest
+
+
+def test_no_function_of_the_layout_is_longer_than_60_lines():
+    assert [node.name for node in FUNCTIONS if node.end_lineno - node.lineno >= 60] == []
+
+
+def test_no_blocks_of_the_layout_nest_deeper_than_4():
+    assert [node.name for node in FUNCTIONS if find_nesting(node.body) > 4] == []
+
+
+def test_no_line_of_the_layout_is_wider_than_100_columns():
+    assert [number for number, line in enumerate(LINES, 1) if len(line) > 100] == []
+
+
+def test_each_public_name_of_the_layout_exists_and_is_documented():
+    documented = {node.name for node in NODES if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+                  and ast.get_docstring(node)}
+    assert [name for name in mcpkit.__all__
+            if name not in documented or not hasattr(mcpkit, name)] == []
+
+
+def run_python(folder, *arguments):
+    run = subprocess.run([sys.executable, "-W", "error", "-B", *arguments], cwd=folder, timeout=30,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return run.returncode, run.stdout.decode(), run.stderr.decode()
+
+
+def test_importing_the_layout_prints_nothing_and_starts_nothing(tmp_path):
+    code = ("import sys, threading; sys.path.insert(0, sys.argv[1]); import mcpkit; "
+            "sys.exit(threading.active_count() - 1)")
+    folder = str(pathlib.Path(mcpkit.__file__).parent)
+    assert run_python(tmp_path, "-c", code, folder) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_layout_is_one_file_that_runs_under_any_name(tmp_path):
+    shutil.copy(mcpkit.__file__, str(tmp_path / "renamed.py"))
+    status, output, errors = run_python(tmp_path, "renamed.py", "--version")
+    assert (status, mcpkit.__version__ in output, errors) == (0, True, "")
+
+
+# =============================================================================================
+# 1. PROTOCOL FACTS
+# =============================================================================================
+
+def test_the_versions_are_ordered_and_each_is_of_one_era():
+    assert mcpkit.LEGACY_VERSIONS + mcpkit.MODERN_VERSIONS == mcpkit.PROTOCOL_VERSIONS
+    assert mcpkit.SUPPORTED_VERSIONS == mcpkit.PROTOCOL_VERSIONS[::-1]
+    assert [mcpkit.find_era(version) for version in ("2025-11-25", "2026-07-28", None)] == [
+        "legacy", "modern", "legacy"]
+
+
+@table("revisions, method", by_outcome({
+    mcpkit.LEGACY_VERSIONS: {"initialize": "initialize", "ping": "ping", "log": "logging/setLevel"},
+    mcpkit.MODERN_VERSIONS: {"discover": "server/discover"},
+    mcpkit.PROTOCOL_VERSIONS: {"call": "tools/call", "list": "prompts/list"},
+    (): {"nothing": "nope/nope"}}))
+def test_a_method_is_found_in_the_revisions_that_have_it(revisions, method):
+    assert tuple(version for version in mcpkit.PROTOCOL_VERSIONS
+                 if mcpkit.find_method(method, version)) == revisions
+
+
+def test_an_error_code_has_one_status_in_each_era():
+    statuses = {-32700: (400, 400), -32600: (400, 400), -32601: (200, 404), -32602: (200, 400),
+                -32603: (200, 200), -32020: (400, 400), -32021: (200, 400), -32022: (400, 400),
+                7: (200, 200)}
+    assert statuses == {code: (mcpkit.find_status(code, "legacy"),
+                               mcpkit.find_status(code, "modern")) for code in statuses}
+
+
+def test_a_method_that_a_header_names_must_have_the_parameter():
+    named = {name: fact.name_param for name, fact in mcpkit.METHODS.items() if fact.name_param}
+    assert named == {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+    assert {mcpkit.METHODS[name].params[param] for name, param in named.items()} == {(str, True)}
+    assert set(mcpkit.LIMIT_MEANING) == set(mcpkit.Limits._fields)
+
+
+# =============================================================================================
+# 2. ERRORS
+# =============================================================================================
+
+@table("text, shown", {"C122 clear screen": ("a\x1b[2J", "a\\x1b[2J"),
+    "C122 a link": ("\x1b]8;;http://evil\x07", "\\x1b]8;;http://evil\\x07"),
+    "C122 right to left": ("\u202eabc", "\\u202eabc"),
+    "C122 an eight-bit escape": ("\x9b31m", "\\x9b31m"),
+    "line ends": ("a\r\nb\u2028c\x85", "a\\r\\nb\\u2028c\\x85"),
+    "no width": ("\u200b\ufeff", "\\u200b\\ufeff"), "a lone surrogate": ("\ud800", "\\ud800"),
+    "words": ("世 😀 é 'q' \\", "世 😀 é 'q' \\")})
+def test_what_a_terminal_would_obey_is_shown_as_an_escape(text, shown):
+    assert mcpkit.escape_text(text) == shown
+    assert mcpkit.escape_text("a\nb\t", keep="\n") == "a\nb\\t"
+
+
+@table("value, shown", {"text": ("a\n", "a\\n"), "bytes": (b"a\xff\x00", "a\ufffd\\x00"),
+    "JSON": ({"a": [1, None]}, '{"a": [1, null]}'), "no JSON": ({1j}, '"{1j}"'),
+    "the limit": ("x" * 200, "x" * 200), "one more": ("x" * 201, "x" * 200 + "..."),
+    "too long by its escapes": ("\x1b" * 60, "\\x1b" * 50 + "...")})
+def test_a_value_is_shortened_to_one_visible_line(value, shown):
+    assert mcpkit.shorten(value) == shown
+
+
+LOOP = []
+LOOP.append(LOOP)
+
+
+@table("value", {"100,000 levels": build_nested(100_000), "a loop": LOOP,
+    "5,001 digits": 10 ** 5000, "keys that are no strings": {(1, 2): 3}})
+def test_shortening_fails_for_no_value(value):
+    assert mcpkit.shorten(value, 100).isprintable()
+
+
+def test_each_error_knows_its_wire_form():
+    assert MCPError(-32602, "bad").to_wire() == {"code": -32602, "message": "bad"}
+    assert MCPError(1, "m", {"a": 0}).to_wire() == {"code": 1, "message": "m", "data": {"a": 0}}
+    refusal = HTTPRefusal(405, "no", (("Allow", "POST"),), data=[1])
+    assert refusal.error.to_wire() == {"code": -32600, "message": "no", "data": [1]}
+    family = (MCPError, HTTPRefusal, ProtocolError, mcpkit.TransportError, mcpkit.ToolError,
+              mcpkit.SchemaError, UsageError)
+    assert all(issubclass(error, mcpkit.MCPKitError) for error in family)
+    assert len({error.kind for error in family}) == len(family)
+
+
+# =============================================================================================
+# 3. JSON-RPC MESSAGES
+# =============================================================================================
+
+@table("words, data", {"C84 an open brace": (" 1,", b"{"),
+    "C38 cut short": (' 34, near: 0","id":1,"result":{', b'{"jsonrpc":"2.0","id":1,"result":{'),
+    "C38 both sides": ('{"a":1 "b":2}', b'{"a":1 "b":2}'),
+    "C38 an offset after spaces": (" 4,", b"\r\n {x"),
+    "C38 an offset in bytes": (" 10,", '{"日本":x'.encode()), "C86 NaN": ("NaN", b'{"x":NaN}'),
+    "C86 Infinity": ("Infinity", b"[-Infinity]"),
+    "a float out of range": ("out of range", b"[1e999]"),
+    "too many digits": ("5000 digits", b"9" * 5000),
+    "C110 no UTF-8": ("byte 6 (0xff)", b'{"a":"\xff"}'),
+    "an overlong form": ("byte 1", b'"\xc0\xaf"'),
+    "a surrogate in UTF-8": ("byte 1", b'"\xed\xa0\x80"'), "nothing": (" 0", b""),
+    "two values": ("Extra data", b"{} {}"), "a byte order mark": ("\\ufeff", b"\xef\xbb\xbf{}"),
+    "a control character": ("control", b'"a\x0bb"'),
+    "101 arrays": ("deeper than 100 levels", b"[" * 101 + b"]" * 101),
+    "102 objects": ("deeper than 100 levels", b'{"a":' * 102 + b"1" + b"}" * 102),
+    "a million brackets": ("deeper", b"[" * 1_000_000)})
+def test_bytes_that_are_no_json_are_refused_with_the_reason(words, data):
+    error = find_error(mcpkit.parse_json, data)
+    assert isinstance(error, ValueError) and words in str(error) and len(str(error)) < 300
+
+
+@table("value, data", {"spaces around": ({}, b" \t\r\n{}\n"),
+    "100 levels": (build_nested(100), b"[" * 100 + b"]" * 100),
+    "C110 text": ("Đ 世 😀", '"Đ 世 😀"'.encode()),
+    "C05 separators": ("\u2028\u2029\u0085", '"\u2028\u2029\u0085"'.encode()),
+    "many shallow brackets": ([[]] * 500, b"[" + b",".join([b"[]"] * 500) + b"]")})
+def test_json_becomes_its_value(value, data):
+    assert mcpkit.parse_json(data) == value
+
+
+def test_random_bytes_give_the_value_of_a_strict_reader_or_a_value_error():
+    pieces = [b"{", b"}", b"[", b"]", b":", b",", b'"', b'"a"', b"\\", b"\\u12", b"1", b"-", b"e9",
+              b".5", b"true", b"nul", b" ", b"\xff", b"\xe4\xb8\x96", b"\x00", b'{"a":', b"1}"]
+    for data in build_garbage(1, pieces, 3000, 8):
+        value = find_error(mcpkit.parse_json, data)
+        if isinstance(value, ValueError):
+            assert type(value) is ValueError and str(value).isprintable()
+        else:
+            assert value == json.loads(data.decode())
+
+
+@table("piece", {"a string": b"x", "arrays": b"[],", "open": b"[", "digits": b"1"})
+def test_parsing_json_costs_no_more_than_its_length(piece):
+    start = b'["' if piece == b"x" else b"["
+    assert is_linear(lambda data: find_error(mcpkit.parse_json, data),
+                     lambda size: start + piece * size, 10_000)
+
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "x"}
+RESULT = {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+@table("value, message", {"a request": (CALL, mcpkit.Request(1, "x", {})),
+    "C34 a string id stays one": ({**CALL, "id": "1"}, mcpkit.Request("1", "x", {})),
+    "C96 params null": ({**CALL, "params": None}, mcpkit.Request(1, "x", {})),
+    "unknown members": ({**CALL, "z": 1, "params": {"a": 1}}, mcpkit.Request(1, "x", {"a": 1})),
+    "a notification": ({"jsonrpc": "2.0", "method": "x"}, mcpkit.Notification("x", {})),
+    "a result": (RESULT, mcpkit.Response(1, {}, None))})
+def test_a_json_value_becomes_a_message(value, message):
+    parsed = mcpkit.parse_message(value)
+    assert parsed == message and type(parsed) is type(message)
+
+
+@table("value", {"C84 a batch": [CALL], "C84 no messages": [], "C84 text": "x", "null": None,
+    "C84 another version": {**CALL, "jsonrpc": "1.0"}, "C84 no version": {"id": 1, "method": "x"},
+    "a number as version": {**CALL, "jsonrpc": 2.0}, "nothing in it": {"jsonrpc": "2.0", "id": 1},
+    "C34 a float id": {**CALL, "id": 1.0}, "C34 a boolean id": {**CALL, "id": True},
+    "a null id": {**CALL, "id": None}, "an id in a list": {**CALL, "id": [1]},
+    "a number as method": {**CALL, "method": 1}, "params in a list": {**CALL, "params": []},
+    "a result in a list": {**RESULT, "result": []}, "an answer to a float": {**RESULT, "id": 1.5}})
+def test_what_is_no_message_is_an_invalid_request(value):
+    assert find_refusal(mcpkit.parse_message, value) == -32600
+
+
+def test_any_json_value_is_a_message_or_an_invalid_request():
+    choose, values = random.Random(2), [None, True, 1, 1.5, "2.0", "x", [], [1], {}, {"code": 1}]
+    for _ in range(2000):
+        value = {name: choose.choice(values) for name in choose.sample(
+            ["jsonrpc", "id", "method", "params", "result", "error"], choose.randrange(7))}
+        assert find_refusal(mcpkit.parse_message, {"jsonrpc": "2.0", **value}) in (None, -32600)
+        assert mcpkit.find_request_id(value) is None or type(value["id"]) in (int, str)
+
+
+def test_a_malformed_error_of_a_peer_stays_readable():
+    for error, code, words in (({"message": "m"}, -32603, "m"), ({"code": True}, -32603, ""),
+                               ("broken", -32603, "broken"), ({"code": 1, "message": 2}, 1, "2")):
+        response = mcpkit.parse_message({"jsonrpc": "2.0", "id": None, "error": error})
+        assert (response.id, response.error.code) == (None, code)
+        assert words in response.error.message
+
+
+def test_a_message_is_one_line_of_ascii_that_holds_what_it_was_built_of():
+    text = "\u2028\u0085\r\n\x0b世\ud800"
+    data = mcpkit.format_message(mcpkit.build_result("1", {"text": text}))
+    assert data.isascii() and len(data.splitlines()) == 1 and b" " not in data
+    assert json.loads(data) == {"jsonrpc": "2.0", "id": "1", "result": {"text": text}}    # C34
+    assert mcpkit.build_error(None, MCPError(-32700, "m")) == {
+        "jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "m"}}
+    assert mcpkit.build_request(1, "x", None) == CALL
+    assert mcpkit.build_notification("x", {}) == {"jsonrpc": "2.0", "method": "x", "params": {}}
+
+
+@table("number", {"C86 NaN": float("nan"), "C86 infinity": float("inf")})
+def test_a_message_never_contains_what_json_has_not(number):
+    assert isinstance(find_error(mcpkit.format_message, {"x": [number]}), ValueError)
+
+
+# =============================================================================================
+# 4. SERVER-SENT EVENTS
+# =============================================================================================
+
+def cut_everywhere(data):
+    """Yield the pieces of bytes: whole, byte by byte, and cut in two at each place."""
+    yield [data]
+    yield [data[place:place + 1] for place in range(len(data))]
+    for place in range(1, len(data)):
+        yield [data[:place], b"", data[place:]]
+
+
+def read_stream(data, **options):
+    """Return what a stream holds, the same however it is cut.
+
+    That is (events, retry, last id, what is unfinished, whether the limit was passed).
+    """
+    answers = []
+    for pieces in cut_everywhere(data):
+        parser, events, is_refused = SSEParser(**options), [], False
+        try:
+            for event in (event for piece in [*pieces, b""] for event in parser.feed(piece)):
+                events.append(event)
+        except ProtocolError:
+            is_refused = True
+        answers.append((events, parser.retry, parser.last_event_id,
+                        b"" if is_refused else parser.close(), is_refused))
+        assert answers[-1] == answers[0], pieces
+    return answers[0]
+
+
+MESSAGE = json.dumps(RESULT)
+
+
+@table("data, events", {
+    "C01 CRLF": (f"event: message\r\ndata: {MESSAGE}\r\n\r\n", [("message", MESSAGE)]),
+    "C03 a cut CRLF": ("data: A\r\ndata: B\r\ndata: C\r\n\r\n", [("message", "A\nB\nC")]),
+    "CR only": ("data: A\rdata: B\r\rdata: C\r\r", [("message", "A\nB"), ("message", "C")]),
+    "C05 separators": ("data: a\u2028\u2029\u0085\x0b\x0c\x1cg\n\n",
+                       [("message", "a\u2028\u2029\u0085\x0b\x0c\x1cg")]),
+    "C06 no space": (f"data:{MESSAGE}\n\n", [("message", MESSAGE)]),
+    "C06 one space goes": ("data:  x \n\n", [("message", " x ")]),
+    "C07 three lines": ('data: {"id":\ndata: 1\ndata: }\n\n', [("message", '{"id":\n1\n}')]),
+    "C08 a ping": ("event: ping\ndata: x\n\ndata: 1\n\n", [("ping", "x"), ("message", "1")]),
+    "C09 comments": (": keep-alive\n\n:\r\n\r\n:x\ndata: 1\n\n", [("message", "1")]),
+    "C11 empty data": ("data:\n\n", [("message", "")]),
+    "C11 no colon": ("data\n\n", [("message", "")]),
+    "C14 wide characters": ('data: "世😀"\n\n', [("message", '"世😀"')]),
+    "C21 an endpoint": ("event: endpoint\ndata: /m?s=a%20b\n\n", [("endpoint", "/m?s=a%20b")]),
+    "no data": ("event: x\nid: 1\n\n", []), "blank lines": ("\n\r\r\n\n", []),
+    "a byte order mark": ("\ufeffdata: 1\n\n\ufeffdata: 2\n\n", [("message", "1")]),
+    "names of other fields": ("Data: 1\n data: 3\ndata : 4\n\n", []),
+    "the last type": ("event: a\nevent: b\ndata: 1\n\ndata\n\n", [("b", "1"), ("message", "")])})
+def test_a_stream_means_the_same_however_it_is_cut(data, events):
+    assert [event[:2] for event in read_stream(data.encode())[0]] == events
+
+
+def test_a_crlf_cut_between_blocks_ends_one_line_only():
+    blocks = (b"data: A\r", b"\ndata: B\r", b"\ndata: C\r\n", b"\r\n")    # C03
+    parser = SSEParser()
+    assert [event for block in blocks for event in parser.feed(block)] == [
+        SSEEvent("message", "A\nB\nC", "")]
+
+
+@table("data, retry, last_id", {"C11 a primer": ("id: 1\ndata:\n\n", None, "1"),
+    "C56 a retry": ("id: e1\nretry: 50\ndata:\n\n", 50, "e1"),
+    "an id taken back": ("id: 7\n\nid\n\n", None, ""),
+    "an id with NUL": ("id: 7\n\nid: a\0b\n\n", None, "7"),
+    "an unfinished event": ("id: 7\n", None, ""), "letters": ("retry: 5x\n\n", None, ""),
+    "a sign": ("retry: -5\n\n", None, ""), "other digits": ("retry: ٣\n\n", None, ""),
+    "the last retry": ("retry: 5\nretry:6\n\n", 6, "")})
+def test_a_stream_says_when_and_where_to_reconnect(data, retry, last_id):
+    assert read_stream(data.encode())[1:3] == (retry, last_id)
+
+
+@table("data, unfinished", {"C12 no blank line": (b"data: 1\n", b"data: 1\n"),
+    "C12 no line end": (b"data: 1", b"data: 1"),
+    "C12 CRLF": (b"id: 1\r\ndata: 1\r\n", b"id: 1\ndata: 1\n"), "nothing": (b"data: 1\n\n", b"")})
+def test_an_unfinished_event_is_no_event_but_is_shown(data, unfinished):
+    assert read_stream(b"data: 0\n\n" + data)[3] == unfinished
+    assert (read_stream(data)[0] == []) is bool(unfinished)
+
+
+def interpret_stream(data):
+    """Follow the standard word by word. Spec: WHATWG HTML, 9.2.6."""
+    text = data.decode("utf-8", "replace")
+    *lines, _ = re.split("\r\n|\n|\r", text[1:] if text[:1] == "\ufeff" else text)
+    events, values, event_type, last_id, retry, known_id = [], [], "", "", None, ""
+    for line in lines:
+        name, colon, value = line.partition(":")
+        value = value[1:] if value[:1] == " " else value
+        if line == "":
+            known_id = last_id
+            if values:
+                events.append(SSEEvent(event_type or "message", "\n".join(values), last_id))
+            values, event_type = [], ""
+        elif name == "data":
+            values.append(value)
+        elif name == "event":
+            event_type = value
+        elif name == "id" and "\0" not in value:
+            last_id = value
+        elif name == "retry" and re.fullmatch("[0-9]+", value):
+            retry = int(value)
+    return events, retry, known_id
+
+
+def test_random_streams_are_read_as_the_standard_reads_them():
+    pieces = [b"data", b"event", b"id", b"retry", b":", b": ", b" ", b"\n", b"\r", b"\r\n", b"\n\n",
+              b"\0", b"7", b"x", b"data: a\n", b"id: b\n", b"\xe4\xb8\x96", b"\xe2\x80", b"\xa8",
+              b"\xef\xbb\xbf", b"\xff", b"\x0b", b":c\n"]
+    for data in build_garbage(3, pieces, 500, 16):
+        assert read_stream(data)[:3] == interpret_stream(data), data
+
+
+@table("is_refused, events, data", {"C15 a long line": (True, 1, b"data: 1\n\ndata: " + b"x" * 30),
+    "many lines": (True, 1, b"data: 1\n\n" + b"data: x\n" * 4),
+    "many events": (False, 10, b"data: x\n\n" * 10),
+    "a line of the limit": (False, 1, b"data: " + b"x" * 13 + b"\n\n"),
+    "a mark before it": (None, None, b"\xef\xbb\xbfdata: " + b"x" * 13 + b"\r\n\r\n"),
+    "a comment of the limit": (False, 1, b":" + b"x" * 19 + b"\ndata: x\n\n"),
+    "a longer comment": (None, 0, b":" + b"x" * 30 + b"\n")})
+def test_only_what_is_beyond_the_limit_is_refused_however_it_is_cut(is_refused, events, data):
+    answer = read_stream(data, max_event_bytes=20)
+    assert events in (None, len(answer[0])) and is_refused in (None, answer[4])
+
+
+def test_an_event_beyond_the_limit_names_it():
+    with pytest.raises(ProtocolError, match="more than 20 bytes .max_event_bytes"):
+        list(SSEParser(max_event_bytes=20).feed(b"data: " + b"x" * 30))
+
+
+@table("line", {"one long line": b"x", "short lines": b"data: x\n", "events": b"data: x\n\n",
+    "comments": b":\n", "carriage returns": b"\r"})
+@table("block", {"in blocks": 1000, "byte by byte": 1})
+def test_reading_a_stream_costs_no_more_than_its_length(line, block):
+    def read(data):
+        parser = SSEParser()
+        for place in range(0, len(data), block):
+            list(parser.feed(data[place:place + block]))
+    assert is_linear(read, lambda size: line * (size // len(line)), 2000 * min(block, 10))
+
+
+def test_a_line_of_5_mib_is_delivered():
+    parser, data = SSEParser(), b"data: " + b"x" * (5 << 20) + b"\n\n"    # C15
+    events = [event for place in range(0, len(data), 1 << 16)
+              for event in parser.feed(data[place:place + (1 << 16)])]
+    assert [len(event.data) for event in events] == [5 << 20]
+
+
+@table("text", {"nothing": "", "spaces": "  x ", "line ends": "a\nb\rc\r\nd\n", "C20": "世\u2028"})
+def test_an_event_is_read_as_it_was_written(text):
+    event = SSEEvent("notice", re.sub("\r\n|\r", "\n", text), "e1")
+    data = mcpkit.format_event(text, "notice", "e1", 50)
+    assert read_stream(data)[:4] == ([event], 50, "e1", b"")
+    data = mcpkit.format_event(mcpkit.encode_json({"text": text + "\u2028\x0b"}))         # C20
+    assert data.isascii() and data.count(b"data:") == 1 and len(data.decode().splitlines()) == 3
+
+
+# =============================================================================================
+# 5. HTTP HEADERS
+# =============================================================================================
+
+HEAD = b"POST /mcp?x=1 HTTP/1.1\r\nHost: h\r\n"
+
+
+def test_a_head_is_read_into_lower_case_names_and_trimmed_values():
+    head = mcpkit.parse_head(HEAD + b"Mcp-NAME: \t a b\t \r\nEmpty:\r\nX: 1\r\nx:2")
+    assert head == mcpkit.Head("POST", "/mcp?x=1", False, {
+        "host": "h", "mcp-name": "a b", "empty": "", "x": "1, 2"})
+    assert mcpkit.parse_head(b"GET / HTTP/1.0") == mcpkit.Head("GET", "/", True, {})
+
+
+@table("status, data", by_outcome({
+    400: {"nothing": b"", "no version": b"GET /", "two spaces": b"GET  / HTTP/1.1",
+        "HTTP 1.2": b"GET / HTTP/1.2", "C125 SSH": b"SSH-2.0-OpenSSH",
+        "C125 TLS": b"\x16\x03\x01\x02\x00\x01", "a control in the target": b"GET /\x0b HTTP/1.1",
+        "a raw target": b"GET /\xff HTTP/1.1", "a space in a name": HEAD + b"A B: 1",
+        "a space before the colon": HEAD + b"A : 1", "no colon": HEAD + b"A",
+        "no name": HEAD + b": 1", "a folded line": HEAD + b"A: 1\r\n 2",
+        "a bare LF": HEAD + b"A: 1\nB: 2", "a bare CR": HEAD + b"A: 1\rB: 2",
+        "NUL": HEAD + b"A: \0"},
+    505: {"HTTP 2": b"PRI * HTTP/2.0"},
+    431: {"101 headers": HEAD + b"\r\n".join([b"A: 1"] * 100)},
+    None: {"100 headers": HEAD + b"\r\n".join([b"A: 1"] * 99)}}))
+def test_a_head_that_could_be_read_in_two_ways_is_refused(status, data):
+    assert find_refusal(mcpkit.parse_head, data) == status
+
+
+@table("target, path", {"a path": ("/mcp", "/mcp"), "a query": ("/mcp?a=/b?c", "/mcp"),
+    "a star": ("*", "*"), "a proxy's": ("http://h:1/mcp?x", "/mcp"),
+    "a proxy's root": ("http://h", "/")})
+def test_the_path_of_a_target_is_found_in_each_form(target, path):
+    assert mcpkit.parse_target(target) == path
+
+
+@table("outcome, length, coding", {"a number": (5, "5", None),
+    "C81 chunked": (None, None, "Chunked"), "C87 far too large": (413, "99999999999", None),
+    "C87 one too many": (413, "101", None), "4,000 digits": (413, "9" * 4000, None),
+    "C87 negative": (400, "-1", None), "C87 letters": (400, "abc", None),
+    "a sign": (400, "+5", None), "blank": (400, "", None), "twice": (400, "5, 5", None),
+    "other digits": (400, "²", None), "neither": (411, None, None),
+    "C81 both": (400, "5", "chunked"), "another coding": (501, None, "gzip, chunked")})
+def test_the_length_of_a_body_is_plain_or_refused_before_reading(outcome, length, coding):
+    headers = {"content-length": length, "transfer-encoding": coding}
+    headers = {name: value for name, value in headers.items() if value is not None}
+    length = find_error(mcpkit.parse_content_length, headers, 100)
+    assert getattr(length, "status", length) == outcome
+
+
+def test_an_answer_to_a_page_says_that_the_page_may_read_it():
+    plain = mcpkit.format_head(200, "OK", (("A", "b"),), "D", None, False)
+    assert plain == b"HTTP/1.1 200 OK\r\nA: b\r\nDate: D\r\n"
+    data = mcpkit.format_head(400, "Bad", (), "D", "http://localhost:1", True)            # C105
+    assert {b"Access-Control-Allow-Origin: http://localhost:1", b"Vary: Origin",
+            b"Access-Control-Expose-Headers: Mcp-Session-Id, WWW-Authenticate",
+            b"Connection: close"} <= set(data.split(b"\r\n"))
+
+
+@table("json_too, stream_too, accept", {"C80 anything": (True, True, "*/*"),
+    "C80 both families": (True, True, "application/*, text/*"), "C80 absent": (True, True, None),
+    "upper case": (True, True, "Application/JSON,TEXT/*;Q=0.5"),
+    "C80 weights": (True, True, "application/json;q=0.9, text/event-stream;q=0.1"),
+    "C80 JSON only": (True, False, "application/json"),
+    "C80 look-alikes": (False, False, "application/jsonx, text/event-streams"),
+    "C80 q=0 excludes": (False, True, "application/json;q=0, text/event-stream"),
+    "the closest range decides": (True, False, "*/*;q=0, application/json, application/*;q=0.0"),
+    "a broken weight": (False, True, "application/json;q=x, */*"),
+    "a comma in quotes": (True, False, 'text/x;a="b,*/*", application/json'),
+    "a semicolon in quotes": (True, False, 'application/json;a="b;q=0"')})
+def test_an_accept_header_admits_what_it_names(json_too, stream_too, accept):
+    assert mcpkit.is_acceptable(accept, "application/json") is json_too
+    assert mcpkit.is_acceptable(accept, "text/event-stream") is stream_too
+    for value, bare in (("Application/JSON; charset=utf-8", "application/json"), (None, ""),
+                        ("text/event-stream;charset=UTF-8", "text/event-stream")):        # C31
+        assert mcpkit.parse_media_type(value) == bare
+
+
+@table("allowed, origin", by_outcome({
+    True: {"C103 a local page": "http://localhost:5173", "C103 an address": "http://127.0.0.1:9",
+        "C103 IPv6": "http://[::1]:1", "upper case": "HTTPS://LOCALHOST",
+        "listed": "https://App.example"},
+    False: {"C103 a stranger": "http://evil.example", "C103 null": "null",
+        "C103 a look-alike": "http://localhost.evil.example",
+        "another": "http://127.0.0.1.evil.example", "a user": "http://localhost@evil.example",
+        "two": "http://localhost, http://evil.example", "another scheme": "file://localhost",
+        "no scheme": "localhost", "another port": "https://app.example:1"}}))
+def test_pages_of_this_machine_and_listed_ones_may_call(allowed, origin):
+    listed = frozenset({"https://app.example"})
+    assert mcpkit.is_origin_allowed(origin, listed, True) is allowed
+    assert mcpkit.is_origin_allowed(origin, listed, False) is (origin == "https://App.example")
+
+
+@table("value, header", {"C75 wide": ("日本", "=?base64?5pel5pys?="),
+    "C75 padded": (" pad ", "=?base64?IHBhZCA=?="),
+    "C75 encoded twice": ("=?base64?eA==?=", "=?base64?PT9iYXNlNjQ/ZUE9PT89?="),
+    "C75 a header in it": ("a\r\nX-Evil: 1", "=?base64?YQ0KWC1FdmlsOiAx?="),
+    "spec: non-ASCII": ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+    "spec: plain": ("us-west1", "us-west1"),
+    "spec: literal": ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+    "start and end overlap": ("=?base64?=", "=?base64?PT9iYXNlNjQ/PQ==?="), "nothing": ("", ""),
+    "spaces inside": ("a  b", "a  b"), "DEL": ("\x7f", "=?base64?fw==?="),
+    "other case": ("=?BASE64?eA==?=", "=?BASE64?eA==?=")})
+def test_a_string_survives_as_a_header_value(value, header):
+    assert mcpkit.format_header_value(value) == header
+    assert mcpkit.parse_header_value(header) == value
+
+
+@table("header", {"no padding": "=?base64?eA?=", "not canonical": "=?base64?eB==?=",
+    "a space": "=?base64?e A==?=", "no UTF-8": "=?base64?/w==?=", "more": "=?base64?eA==eA==?=",
+    "raw": "caf\xe9", "raw in base64": "=?base64?\xe9\xe9\xe9\xe9?="})
+def test_a_header_value_that_is_broken_has_no_meaning(header):
+    assert mcpkit.parse_header_value(header) is None
+
+
+def test_random_strings_survive_as_header_values_and_random_values_never_raise():
+    pieces = ["=?base64?", "?=", "eA==", "a", " ", "\t", "\n", "\0", "é", "世", "\ud800", "=", "?"]
+    for value in build_garbage(5, pieces, 2000, 7):
+        header = mcpkit.format_header_value(value)
+        assert re.fullmatch("[ -~]*", header) and header == header.strip()
+        assert mcpkit.parse_header_value(header) == value
+        assert isinstance(mcpkit.parse_header_value(value), (str, type(None)))
+
+
+@table("value, challenges", {
+    "C117 an address": ('Bearer resource_metadata="https://h/x/prm"', [
+        ("bearer", {"resource_metadata": "https://h/x/prm"})]),
+    "C118 spaces": ('Bearer resource_metadata = "https://h/a"', [
+        ("bearer", {"resource_metadata": "https://h/a"})]),
+    "C118 a challenge in quotes": (
+        'Basic realm="x, Bearer y", Bearer error="e", resource_metadata="https://h/b"', [
+            ("basic", {"realm": "x, Bearer y"}),
+            ("bearer", {"error": "e", "resource_metadata": "https://h/b"})]),
+    "C118 a bare scheme": ('Negotiate, Bearer resource_metadata="https://h/c"', [
+        ("negotiate", {}), ("bearer", {"resource_metadata": "https://h/c"})]),
+    "C118 escapes": (r'Bearer realm="q\"q", s=","', [("bearer", {"realm": 'q"q', "s": ","})]),
+    "C118 two lines": ('Basic a=b, Bearer c="d"', [("basic", {"a": "b"}), ("bearer", {"c": "d"})]),
+    "C118 a parameter twice": ("Bearer a=1, A=2", [("bearer", {"a": "1"})]),
+    "a token68": ("Negotiate oRQwEq, Bearer a=b", [("negotiate", {}), ("bearer", {"a": "b"})]),
+    "with padding": ("Negotiate YII=, Bearer a=b", [("negotiate", {}), ("bearer", {"a": "b"})]),
+    "padded twice": ("Negotiate YI==, Bearer a=b", [("negotiate", {}), ("bearer", {"a": "b"})]),
+    "empty members": (' ,, Bearer ,a=b,, c="" ,', [("bearer", {"a": "b", "c": ""})]),
+    "no scheme": ('realm="x"', []),
+    "an open quote": ('Bearer a=b, realm="x', [("bearer", {"a": "b"})])})
+def test_challenges_are_told_apart(value, challenges):
+    assert [tuple(challenge) for challenge in mcpkit.parse_challenges(value)] == challenges
+
+
+HEADER_PIECES = ["Bearer", "Basic ", "realm", "=", '"', "\\", '\\"', ",", ", ", " ", "a", "q=0",
+                 ";", "*/*", "@", "\xa0", "\xe9", "application/json", 'x="y"', "\t", "=="]
+
+
+def test_random_lists_and_challenges_never_raise():
+    for value in build_garbage(6, HEADER_PIECES, 3000):
+        assert all(type(member) is str and member for member in mcpkit.split_list(value))
+        assert type(mcpkit.is_acceptable(value, "application/json")) is bool
+        for scheme, params in mcpkit.parse_challenges(value):
+            assert scheme == scheme.lower() and "".join(params).isascii()
+
+
+@table("parse", {"challenges": mcpkit.parse_challenges,
+    "a quote": lambda value: mcpkit.parse_challenges('Bearer a="' + value),
+    "a list": mcpkit.split_list,
+    "Accept": lambda value: mcpkit.is_acceptable.__wrapped__(value, "text/event-stream"),
+    "a head": lambda value: mcpkit.parse_head(HEAD + b"A:" + value.encode("latin-1") + b"\x01"),
+    "a header to send": lambda value: mcpkit.check_header("A", value + "\x01"),
+    "a host": mcpkit.split_host})
+def test_reading_a_header_costs_no_more_than_its_length(parse):
+    def read(value):
+        find_error(parse, value)
+    assert [piece for piece in HEADER_PIECES
+            if not is_linear(read, lambda size: piece * (size // len(piece)), 1500)] == []
+
+
+# =============================================================================================
+# 6. JSON SCHEMA
+# =============================================================================================
+
+DEFS = {"$defs": {"n": {"type": ["integer", "null"]}, "loop": {"$ref": "#/$defs/loop"}}}
+
+
+@table("text, schema, value", {"C79 zeros in front": ("012", {"type": "string"}, "012"),
+    "C79 a version": ("1.0", {"type": "string"}, "1.0"),
+    "C79 true as text": ("true", {"type": "string"}, "true"), "C79 no schema": ("1", None, "1"),
+    "open": ("1", {}, "1"), "true": ("1", True, "1"), "a number": ("1.5", {"type": "number"}, 1.5),
+    "a boolean": ("true", {"type": "boolean"}, True), "an array": ("[1]", {"type": "array"}, [1]),
+    "null or text": ("null", {"type": ["null", "string"]}, "null"),
+    "no number": ("012", {"type": "integer"}, "012"),
+    "in quotes": ('"1"', {"type": "integer"}, '"1"'), "NaN": ("NaN", {"type": "number"}, "NaN"),
+    "surrogates": ("\udcff\ud800", {"type": "number"}, "\udcff\ud800"),
+    "a constant": ("5", {"const": 5}, 5), "a choice with text": ("5", {"enum": [5, "5"]}, "5"),
+    "a choice": ("5", {"enum": [5, None]}, 5),
+    "any of": ("5", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, 5),
+    "one of": ("5", {"oneOf": [{"type": "string"}]}, "5"),
+    "a reference": ("5", {"$ref": "#/$defs/n"}, 5), "a dead one": ("5", {"$ref": "#/$defs/x"}, "5"),
+    "a loop": ("5", {"$ref": "#/$defs/loop"}, "5"),
+    "C102 one to elsewhere": ("5", {"$ref": "http://127.0.0.1:9/x"}, "5")})
+def test_text_becomes_what_the_schema_says_and_not_what_it_looks_like(text, schema, value):
+    result = mcpkit.coerce_texts({"a": text, "b": [1]}, {"properties": {"a": schema}, **DEFS})
+    assert result == {"a": value, "b": [1]} and type(result["a"]) is type(value)
+
+
+@table("schema", {"a type that is a number": {"type": 5}, "a type of objects": {"type": [{}]},
+    "anyOf that is no list": {"anyOf": 5}, "oneOf null": {"oneOf": None},
+    "enum that is no list": {"enum": 5},
+    "$defs that are a list": {"$ref": "#/$defs/a", "$defs": []},
+    "properties that are a number": {"properties": 5}})
+def test_a_broken_schema_of_a_peer_leaves_text_as_it_is(schema):
+    assert mcpkit.coerce_texts({"a": "x"}, {"properties": {"a": schema}, **schema}) == {"a": "x"}
+
+
+def test_schemas_that_refer_to_themselves_do_not_multiply(monkeypatch):
+    calls, find_types = [], mcpkit.find_types
+
+    def count(*arguments):
+        calls.append(arguments)
+        assert len(calls) < 5000
+        return find_types(*arguments)
+    monkeypatch.setattr(mcpkit, "find_types", count)
+    reference = {"$ref": "#/$defs/a"}
+    assert mcpkit.coerce_text("1", reference, {"$defs": {"a": {"anyOf": [reference] * 60}}}) == "1"
+
+
+# =============================================================================================
+# 7. REQUEST CLASSIFICATION
+# =============================================================================================
+
+POLICY = mcpkit.Policy("/mcp", True, frozenset(), frozenset(), True, False, mcpkit.Limits())
+BOTH_TYPES = "application/json, text/event-stream"
+
+
+def post(method="POST", target="/mcp", is_http_1_0=False, **changes):
+    """Return a head that passes, but for the changes; None takes a header away."""
+    headers = {"host": "localhost", "content_type": "application/json", "content_length": "2",
+               "accept": BOTH_TYPES, **changes}
+    return mcpkit.Head(method, target, is_http_1_0, {
+        name.replace("_", "-"): value for name, value in headers.items() if value is not None})
+
+
+def admit(head, policy=POLICY):
+    return mcpkit.classify_head(head, policy)
+
+
+@table("status, head", by_outcome({
+    None: {"C103 no origin": post(),
+        "C103 a local page": post(origin="http://[::1]:1", host="[::1]:1"),
+        "this machine": post(host="LocalHost:80"), "C80 absent": post(accept=None),
+        "C83 a charset": post(content_type="application/json; charset=utf-8"),
+        "C81 chunked": post(content_length=None, transfer_encoding="chunked"),
+        "a query": post(target="/mcp?x"), "no host in 1.0": post(is_http_1_0=True, host=None),
+        "C105 a preflight": post("OPTIONS", content_type=None, content_length=None,
+                                       accept=None, origin="http://localhost:1"),
+        "no expectation in 1.0": post(is_http_1_0=True, expect="x")},
+    400: {"no host": post(host=None), "two hosts": post(host="localhost, localhost"),
+        "a broken host": post(host="a b"), "C87 negative": post(content_length="-1"),
+        "C81 both": post(transfer_encoding="chunked")},
+    403: {"C103 a stranger's page": post(origin="http://evil.example"),
+        "C103 null": post(origin="null")},
+    404: {"another path": post(target="/other")},
+    405: {"C90 HEAD": post("HEAD"), "GET without sessions": post("GET")},
+    406: {"C80 JSON only": post(accept="application/json")},
+    411: {"no length": post(content_length=None)},
+    413: {"C87 too large": post(content_length="99999999999")},
+    415: {"C83 plain text": post(content_type="text/plain"), "C83 no type": post(content_type=None),
+        "C100 compressed": post(content_encoding="gzip")},
+    417: {"C90 another expectation": post(expect="200-maybe")},
+    421: {"a re-bound name": post(host="evil.example"),
+        "a look-alike": post(host="127.0.0.1.evil.example:80")}}))
+def test_a_head_is_admitted_or_refused_before_the_body(status, head):
+    assert find_refusal(admit, head) == status
+
+
+# Each head fails two neighbours at once, and the first of them answers. Method and type cannot
+# fail together, as only a POST needs a type; the order of names holds them.
+@table("status, checks, head", {
+    "host, origin": (421, (0, 1), post(host="evil.example", origin="null")),
+    "origin, path": (403, (1, 2), post(target="/other", origin="null")),
+    "path, method": (404, (2, 3), post("PUT", "/other")),
+    "type, accept": (415, (4, 5), post(content_type="text/plain", accept="text/html")),
+    "accept, length": (406, (5,), post(accept="text/html", content_length="-1")),
+    "length, expectation": (400, (), post(content_length="-1", expect="x"))})
+def test_of_two_faults_of_a_head_the_first_on_the_ladder_answers(status, checks, head):
+    assert find_refusal(admit, head) == status
+    assert checks == tuple(number for number, check in enumerate(mcpkit.HEAD_LADDER)
+                           if find_refusal(check, head, POLICY))
+    assert [check.__name__[6:] for check in mcpkit.HEAD_LADDER] == [
+        "host", "origin", "path", "http_method", "content_type", "accept"]
+
+
+def test_a_refused_head_is_told_what_would_be_accepted():
+    refusal = find_error(admit, post(accept="application/json"))                    # C80
+    assert "application/json and text/event-stream" in str(refusal)
+    assert refusal.error.data["missing"] == ["text/event-stream"]
+    assert find_error(admit, post("HEAD")).headers == (("Allow", "POST"),)          # C90
+    policy = POLICY._replace(sessions=True, streams=False)
+    assert find_refusal(admit, post(accept="application/json"), policy) is None
+    assert find_refusal(admit, post("GET", accept="application/json"), policy) == 406
+    assert find_refusal(admit, post("DELETE", accept="text/html"), policy) is None
+
+
+def test_two_hosts_are_refused_wherever_the_server_is_bound():
+    listed = POLICY._replace(allowed_hosts=frozenset({"my.example"}))
+    assert find_refusal(admit, post(host="My.example:9"), listed) is None
+    public = POLICY._replace(loopback=False)               # RFC 9112, 3.2: 400
+    assert find_refusal(admit, post(host="any.example"), public) is None
+    assert find_refusal(admit, post(host="a.example, b.example"), public) == 400
+
+
+@table("head, expected", {"a body": (post(), (2, True, False)),
+    "C90 an expectation": (post(expect="100-Continue"), (2, True, True)),
+    "one in 1.0": (post(is_http_1_0=True, expect="100-continue"), (2, False, False)),
+    "chunked": (post(content_length=None, transfer_encoding="chunked"), (None, True, False)),
+    "C90 an unread body": (post("OPTIONS"), (0, False, False)),
+    "no body": (post("OPTIONS", content_length="0"), (0, True, False)),
+    "closing": (post(connection="keep-alive, Close"), (2, False, False)),
+    "1.0 kept": (post(is_http_1_0=True, connection="Keep-Alive"), (2, True, False))})
+def test_an_admission_says_how_to_read_on(head, expected):
+    assert admit(head)[1:4] == expected
+
+
+def test_random_heads_meet_only_refusals_of_http():
+    pieces = [b"/mcp", b" HTTP/1.1", b"\r\n", b"Host: localhost", b"Origin: null", b"Accept: */*",
+              b"Content-Length: 5", b"Content-Type: application/json", b"Expect: x", b":", b" ",
+              b"Transfer-Encoding: chunked", b"\0", b"\xff", b"\r", b"\n", b",", b"[::1]", b"GET "]
+    start = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    for number, data in enumerate(build_garbage(4, pieces, 3000)):
+        assert find_refusal(mcpkit.admit, POLICY, start * (number % 2) + data) in {
+            None, 400, 403, 404, 405, 406, 411, 413, 415, 417, 421, 431, 501, 505}
+
+
+VERSION, CAPABILITIES = mcpkit.META_PROTOCOL_VERSION, mcpkit.META_CLIENT_CAPABILITIES
+CLIENT = {"name": "t", "version": "0"}
+LATER = {**META, VERSION: "2031-01-01"}
+FEATURES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
+SESSION = mcpkit.Session("s1", "2025-06-18", {}, {})
+
+
+def classify(method, params=None, meta=META, headers=(), session=None, features=FEATURES,
+             needs_session=False, request_id=1):
+    """Classify a modern request with the headers that it needs, but for the changes.
+
+    A header that is None is left out; without headers it came over stdio.
+    """
+    params = {**(params or {}), **({} if meta is None else {"_meta": meta})}
+    if headers is not None:
+        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": method,
+                   "mcp-name": params.get("name", params.get("uri")), **dict(headers)}
+        headers = {name: value for name, value in headers.items() if isinstance(value, str)}
+    message = (mcpkit.Notification(method, params) if request_id is None
+               else mcpkit.Request(request_id, method, params))
+    return mcpkit.classify_message(mcpkit.Inbound(
+        message, mcpkit.find_meta(message), headers, session, features, needs_session))
+
+
+def modern(method, params=None, **options):
+    return lambda: classify(method, params, **options)
+
+
+def with_header(name, value):
+    return modern("tools/call", {"name": "a"}, headers={name: value})
+
+
+LATER_HEADER = {"mcp-protocol-version": "2031-01-01"}
+NO_FEATURES = frozenset()
+# A "ladder" case fails two neighbours at once, and the first of them answers.
+MODERN = by_outcome({
+    None: {"a call": modern("tools/call", {"name": "a", "arguments": None}),
+        "a call on stdio": modern("tools/call", {"name": "a"}, headers=None),
+        "C75 an encoded name": modern("tools/call", {"name": "日本"}, headers={
+            "mcp-name": "=?base64?5pel5pys?="}),
+        "C92 no clientInfo": modern("tools/list", meta={VERSION: "2026-07-28", CAPABILITIES: {}}),
+        "C95 an unknown notification": modern("notifications/nope", request_id=None),
+        "C106 a session is ignored": modern("tools/list", headers={"mcp-session-id": "x"},
+                                           needs_session=True),
+    },
+    -32020: {"C91 no name": with_header("mcp-name", None),
+        "C91 another name": with_header("mcp-name", "other"),
+        "C91 none in the body": modern("tools/call", headers={"mcp-name": "a"}),
+        "no name at all": modern("tools/call"), "C91 no method": with_header("mcp-method", None),
+        "C91 another method": with_header("mcp-method", "tools/list"),
+        "another case": with_header("mcp-method", "Tools/Call"),
+        "another address": modern("resources/read", {"uri": "u:a"}, headers={"mcp-name": "u:b"}),
+        "no header for an empty name": modern("tools/call", {"name": ""}, headers={
+            "mcp-name": None}),
+        "C75 broken base64": with_header("mcp-name", "=?base64?YQ?="),
+        "a raw byte in a name": modern("tools/call", {"name": "\xe9"}),
+        "two names": with_header("mcp-name", "a, a"),
+        "C92 another version": with_header("mcp-protocol-version", "2025-11-25"),
+        "C92 no version header": with_header("mcp-protocol-version", None),
+        "ladder: equal, supported": modern("tools/list", meta=LATER)},
+    -32602: {"C92 no _meta": modern("tools/list", meta=None),
+        "_meta in a list": modern("tools/list", meta=[1]),
+        "C92 no capabilities": modern("tools/list", meta={VERSION: "2026-07-28"}),
+        "C92 null capabilities": modern("tools/list", meta={**META, CAPABILITIES: None}),
+        "a number as version": modern("tools/list", meta={**META, VERSION: 5}),
+        "a wrong log level": modern("tools/list", meta={**META, mcpkit.META_LOG_LEVEL: "loud"}),
+        "a number as cursor": modern("tools/list", {"cursor": 5}),
+        "arguments in a list": modern("tools/call", {"name": "a", "arguments": []}),
+        "ladder: complete, equal": modern("tools/list", meta={VERSION: "2026-07-28"}, headers={
+            "mcp-method": "x"})},
+    -32022: {"C94 a later version": modern("tools/list", meta=LATER, headers=LATER_HEADER),
+        "C94 on stdio": modern("tools/list", meta=LATER, headers=None),
+        "a legacy one in _meta": modern("x", meta={**META, VERSION: "2025-11-25"}, headers=None),
+        "a later notification": modern("x", meta=LATER, headers=LATER_HEADER, request_id=None),
+        "ladder: supported, known": modern("nope/nope", meta=LATER, headers=LATER_HEADER)},
+    -32601: {"C95 initialize": modern("initialize", {"protocolVersion": "2025-11-25"}),
+        "C95 ping": modern("ping"), "C95 logging": modern("logging/setLevel", {"level": "info"}),
+        "C95 subscribe": modern("resources/subscribe", {"uri": "u"}),
+        "C95 nope": modern("nope/nope"), "C95 no tools": modern("tools/list", features=NO_FEATURES),
+        "ladder: known, params": modern("completion/complete", features=NO_FEATURES)}})
+
+
+@table("code, call", MODERN)
+def test_a_modern_message_is_routed_or_refused_by_the_first_check(code, call):
+    assert find_refusal(call) == code
+    assert code is None or mcpkit.find_status(code, "modern") == (404 if code == -32601 else 400)
+
+
+def legacy(method, params=None, version=None, session_id=None, **options):
+    headers = {"mcp-protocol-version": version, "mcp-session-id": session_id}
+    return modern(method, params, meta=None, headers=headers, **options)
+
+
+LEGACY = by_outcome({
+    None: {"C96 ping": legacy("ping"),
+        "C47 no version header": legacy("ping", session=SESSION, needs_session=True),
+        "C45 a blank version": legacy("initialize", {"protocolVersion": ""}),
+        "C45 a modern version": legacy("initialize", {"protocolVersion": "2026-07-28"}),
+        "no session yet": legacy("initialize", {"protocolVersion": "x"}, needs_session=True)},
+    -32602: {"C45 no version to agree on": legacy("initialize")},
+    -32601: {"discover": legacy("server/discover"),
+        "ladder: known, params": legacy("completion/complete", features=NO_FEATURES)},
+    -32022: {"C47 an old version": legacy("tools/list", version="1900-01-01"),
+        "C47 nonsense": legacy("tools/list", version="nonsense", session=SESSION),
+        "ladder: version, known": legacy("nope/nope", version="1900-01-01")},
+    400: {"C106 no session": legacy("tools/list", needs_session=True),
+        "a notification": legacy("notifications/x", needs_session=True, request_id=None),
+        "ladder: session, version": legacy("x", version="1900-01-01", needs_session=True)},
+    404: {"C106 an ended session": legacy("ping", session_id="x", needs_session=True)}})
+
+
+@table("code, call", LEGACY)
+def test_a_legacy_message_is_routed_or_refused_by_the_first_check(code, call):
+    assert find_refusal(call) == code
+
+
+def test_both_ladders_are_held_at_each_adjacent_pair():
+    for ladder, cases in ((mcpkit.MODERN_LADDER, MODERN), (mcpkit.LEGACY_LADDER, LEGACY)):
+        assert sum(name.startswith("ladder: ") for name in cases) == len(ladder) - 1
+
+
+def test_a_refused_version_is_told_what_is_spoken():
+    for _, call in (MODERN["C94 a later version"], MODERN["C94 on stdio"], LEGACY["C47 nonsense"]):
+        assert find_error(call).data["supported"] == list(mcpkit.SUPPORTED_VERSIONS)
+    assert find_error(MODERN["C94 on stdio"][1]).data["requested"] == "2031-01-01"
+
+
+def test_a_route_says_under_which_revision_a_message_is_served():
+    assert classify("tools/list", session=SESSION)[:2] == ("modern", "2026-07-28")
+    assert classify("tools/list", session=SESSION).session is None
+    assert legacy("ping")()[:2] == ("legacy", "2025-03-26")                         # C47
+    assert legacy("ping", session=SESSION)()[:2] == ("legacy", "2025-06-18")
+    assert legacy("ping", version="2024-11-05")().version == "2024-11-05"
+    headers = {"mcp-protocol-version": "2026-07-28"}
+    inbound = mcpkit.Inbound(mcpkit.Response(1, {}, None), {}, headers, None, FEATURES, False)
+    assert find_refusal(mcpkit.classify_message, inbound) == -32600
+    assert mcpkit.classify_message(inbound._replace(headers={})).message is inbound.message
+
+
+def test_random_messages_meet_only_documented_refusals():
+    choose = random.Random(7)
+    values = [None, 5, "", "x", [], {}, True, "2026-07-28", "2025-11-25", [[]], {"a": []}, 1.5]
+    for _ in range(4000):
+        meta = choose.choice([None, META, choose.choice(values), {
+            **META, choose.choice([*META, mcpkit.META_LOG_LEVEL]): choose.choice(values)}])
+        params = {name: choose.choice(values) for name in choose.sample(
+            ["name", "uri", "cursor", "arguments", "ref", "level"], 2)}
+        headers = choose.choice([None, {}, {"mcp-protocol-version": choose.choice(values)}])
+        assert find_refusal(modern(
+            choose.choice([*mcpkit.METHODS, "x", ""]), params, meta=meta, headers=headers,
+            session=choose.choice([None, SESSION]), request_id=choose.choice([None, 1, "a"]),
+            needs_session=headers is not None and choose.random() < 0.5,
+        )) in {None, 400, 404, -32600, -32601, -32602, -32020, -32022}
+
+
+# =============================================================================================
+# 10. CLIENT
+# =============================================================================================
+
+def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
+    response = mcpkit.Response(request_id, result, error and MCPError(*error))
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    is_response = result is not None or error is not None
+    return mcpkit.Incoming(status, headers, response if is_response else None, text)
+
+
+def refuse(*error, status=400, request_id=1):
+    return build_answer(status, error=error, request_id=request_id)
+
+
+def discover(*versions):
+    return build_answer(result={"supportedVersions": list(versions)})
+
+
+@table("outcome, answer", by_outcome({
+    "legacy ": {"C40 -32601": refuse(-32601, ""), "C40 -32602": refuse(-32602, ""),
+        "C40 -32600": refuse(-32600, ""),
+        "C40 -32000": refuse(-32000, "Unsupported protocol version", request_id=None),
+        "C40 400 in text": build_answer(400, text="Bad"), "C40 400": build_answer(400),
+        "C40 404": build_answer(404), "C40 405": build_answer(405),
+        "C40 200 and -32601": refuse(-32601, "", status=200),
+        "C40 an empty result": build_answer(result={}), "C43 silence": None,
+        "500": build_answer(500),
+        "C41 only legacy": refuse(-32022, "", {"supported": ["2025-11-25"]}),
+        "C49 only legacy": discover("2025-11-25")},
+    "retry 2026-07-28": {"C41 another version": refuse(-32022, "", {"supported": ["2026-07-28"]})},
+    "modern 2026-07-28": {"C49 both": discover("2025-11-25", "2026-07-28")},
+    "error ": {"C41 none in common": refuse(-32022, "", {"supported": ["2031-01-01"]}),
+        "C41 none named": refuse(-32022, ""), "C41 a capability": refuse(-32021, ""),
+        "C41 a header": refuse(-32020, ""), "C49 no versions": discover(),
+        "C49 versions missing": build_answer(result={"capabilities": {}}),
+        "a later version": discover("2031-01-01", {})},
+    "refused ": {"C44 401": build_answer(401), "C44 403": build_answer(403, text="no")}}))
+def test_the_answer_to_discover_decides_the_era(outcome, answer):
+    decision = mcpkit.decide_era(answer)
+    assert f"{decision.outcome} {decision.version}" == outcome
+    assert (decision.error is not None) == (decision.outcome in ("error", "refused"))
+
+
+@table("words, answer", {"C49 the field": ("supportedVersions", discover()),
+    "C41 the capability": ("sampling", refuse(-32021, "m", {"requiredCapabilities": {
+        "sampling": {}}})),
+    "C41 the header": ("Mcp-Method differs", refuse(-32020, "Mcp-Method differs")),
+    "C44 the challenge": ('realm="x"', build_answer(401, www_authenticate='Bearer realm="x"')),
+    "C118 no challenge": ("no WWW-Authenticate", build_answer(401, text="<p>no"))})
+def test_a_decision_says_what_is_wrong(words, answer):
+    assert words in str(mcpkit.decide_era(answer).error)
+
+
+QUESTIONS = {"resultType": "input_required", "inputRequests": {"q\x1b": {}}, "requestState": "o=="}
+
+
+@table("answer, kind, words", {
+    "C28 a page": (build_answer(text="<title>Sign in\x1b" + "x" * 300, content_type="Text/HTML;a"),
+                   ProtocolError, ["HTTP 200", "text/html", "Sign in", "\\x1b", "..."]),
+    "C29 an error": (refuse(-32602, "bad cursor"), MCPError, ["-32602", "bad cursor", "HTTP 400"]),
+    "C29 no id": (refuse(-32602, "bad", request_id=None), MCPError, ["-32602", "bad", "HTTP 400"]),
+    "nothing": (build_answer(502), ProtocolError, ["HTTP 502", "no body"]),
+    "C51 questions": (build_answer(result=QUESTIONS), ProtocolError, ["q\\x1b", "input"]),
+    "C51 none": (build_answer(result={**QUESTIONS, "inputRequests": 5}), ProtocolError, ["input"]),
+    "another type": (build_answer(result={"resultType": "later"}), ProtocolError, ["later"])})
+def test_an_answer_without_a_result_is_an_error_that_says_what_came(answer, kind, words):
+    error = find_error(mcpkit.read_result, answer)
+    assert type(error) is kind and [word for word in words if word not in str(error)] == []
+
+
+def test_a_result_is_returned_with_and_without_its_type():
+    for result in ({"tools": []}, {"resultType": "complete"}):
+        assert mcpkit.read_result(build_answer(result=result)) is result
+    assert mcpkit.find_title("<HTML><Title a=b> Sign in </title>") == "Sign in"           # C28
+
+
+@table("found, value", by_outcome({
+    True: {"the response": RESULT,
+        "an error without an id": {"jsonrpc": "2.0", "id": None, "error": {}},
+        "in a batch": [{"x": 1}, 5, CALL, RESULT]},
+    False: {"C34 the id as text": {**RESULT, "id": "1"}, "another's": {**RESULT, "id": 2},
+        "C43 a result without an id": {**RESULT, "id": None}, "a request": CALL,
+        "C112 other JSON": {"status": 200}, "a number": 5, "no messages": []},
+    ProtocolError: {"no version": {"id": 1, "result": {}}, "no result": {"jsonrpc": "2.0", "id": 1},
+        "a result in a list": {**RESULT, "result": []},
+        "a deep list": {**RESULT, "result": build_nested(100_000)},
+        "a float as id": {**RESULT, "id": 1.0}}}))
+def test_the_response_to_a_request_is_found_among_messages(found, value):
+    response = find_error(mcpkit.parse_answer, value, 1)
+    assert type(response) is ProtocolError if found is ProtocolError else (
+        (type(response) is mcpkit.Response) is found)
+
+
+def test_a_servers_own_requests_are_answered():
+    assert mcpkit.build_reply({**CALL, "id": "p", "method": "ping"}) == {**RESULT, "id": "p"}
+    assert mcpkit.build_reply({**CALL, "method": "roots/list"})["error"]["code"] == -32601
+    assert [mcpkit.build_reply(value) for value in (RESULT, {**CALL, "id": None})] == [None, None]
+
+
+@table("word, tool", {"C73 null": ("null", {"name": "a", "inputSchema": None}),
+    "C73 empty": ("object", {"name": "a", "inputSchema": {}}),
+    "C73 of text": ("string", {"name": "a", "inputSchema": {"type": "string"}}),
+    "C73 text": ("x", {"name": "a", "inputSchema": "x"}),
+    "C73 no name": ("name", {"inputSchema": {"type": "object"}}), "no object": ("5", 5),
+    "a good one": (None, {"name": "a", "inputSchema": {"type": "object"}})})
+def test_a_bad_tool_is_told_from_a_good_one(word, tool):
+    fault = mcpkit.find_tool_fault(tool)
+    assert fault is None if word is None else word in fault
+
+
+@table("is_good, header", by_outcome({
+    True: {"C123 a colon": ("X-Api-Key", "a:b"), "nothing": ("X", "")},
+    False: {"C75 a line end": ("X", "a\r\nX-Evil: 1"), "a bare LF": ("X", "a\nb"),
+        "NUL": ("X", "\0"), "beyond ASCII": ("X", "é"), "no name": ("", "x"),
+        "a line end in the name": ("X\r\nY", "x"), "a space in the name": ("X Y", "x"),
+        "a colon in the name": ("X: a", "x")}}))
+def test_only_what_is_a_header_is_sent_as_one(is_good, header):
+    error = find_error(mcpkit.check_header, *header)
+    assert error is None if is_good else type(error) is UsageError
+
+
+def open_conversation():
+    return mcpkit.Conversation(CLIENT, {})
+
+
+def test_a_modern_request_carries_its_metadata_in_body_and_headers():
+    peer = open_conversation()
+    params = peer.build_params({"name": "日本", "_meta": {"progressToken": 1}})
+    assert params["_meta"] == {**META, "progressToken": 1}
+    headers = peer.build_headers(mcpkit.build_request(1, "tools/call", params))
+    assert headers == {
+        "Accept": BOTH_TYPES, "Content-Type": "application/json", "Mcp-Method": "tools/call",
+        "MCP-Protocol-Version": "2026-07-28", "Mcp-Name": "=?base64?5pel5pys?="}          # C75
+    request = mcpkit.build_request(2, "tools/list", peer.build_params(None))
+    assert "Mcp-Name" not in peer.build_headers(request)
+    lower = {name.lower(): value for name, value in headers.items()}
+    assert classify("tools/call", params, params["_meta"], lower).era == "modern"
+
+
+def test_a_legacy_session_is_named_in_everything_but_initialize():
+    peer, own = open_conversation(), {"Mcp-Session-Id", "MCP-Protocol-Version"}
+    request = mcpkit.build_request(1, "initialize", peer.build_initialize())
+    assert request["params"] == {"protocolVersion": "2025-11-25", "capabilities": {},
+                                 "clientInfo": CLIENT}
+    peer.learn_initialize({"protocolVersion": "2025-06-18", "serverInfo": {"name": "s"}}, "s1")
+    assert (peer.era, peer.server_info, peer.build_params(None)) == ("legacy", {"name": "s"}, None)
+    headers = peer.build_headers(mcpkit.build_notification("notifications/initialized"))  # C53
+    assert {headers[name] for name in own} == {"s1", "2025-06-18"}
+    assert not own & set(peer.build_headers(request))
+
+
+@table("version", {"C45 a modern one": "2026-07-28", "unknown": "2099-01-01", "none": None})
+def test_a_handshake_on_a_version_without_one_is_refused(version):
+    with pytest.raises(ProtocolError, match="protocolVersion"):
+        open_conversation().learn_initialize({"protocolVersion": version}, None)
+
+
+def test_a_modern_server_is_known_by_the_metadata_of_its_result():
+    peer, info = open_conversation(), {"name": "s"}
+    peer.learn_discover({"capabilities": {"tools": {}}, "_meta": {
+        mcpkit.META_SERVER_INFO: info}}, "2026-07-28")
+    assert (peer.era, peer.server_info, peer.capabilities) == ("modern", info, {"tools": {}})
+    peer.learn_discover({"_meta": 5, "serverInfo": info, "capabilities": 5}, "2026-07-28")   # C49
+    assert (peer.server_info, peer.capabilities) == ({}, {})
+
+
+def test_random_answers_give_decisions_and_documented_errors_only():
+    choose = random.Random(8)
+    values = [None, 5, "x", "2026-07-28", ["2026-07-28"], ["2025-11-25", 5], [{}], {}, True, [None]]
+    for _ in range(2000):
+        result = {name: choose.choice(values) for name in choose.sample(
+            ["supportedVersions", "capabilities", "_meta", "resultType", "inputRequests",
+             "protocolVersion", "serverInfo"], 3)}
+        answer = choose.choice([build_answer(choose.choice([None, 200, 401]), result), refuse(
+            choose.choice([*mcpkit.ERRORS, -32000]), "m", {"supported": choose.choice(values)})])
+        assert mcpkit.decide_era(answer).outcome in {
+            "modern", "legacy", "retry", "refused", "error"}
+        assert isinstance(find_error(mcpkit.read_result, answer), (dict, MCPError, ProtocolError))
+        assert isinstance(find_error(open_conversation().learn_initialize, result, None),
+                          (ProtocolError, type(None)))
+        open_conversation().learn_discover(result, "2026-07-28")
+        assert isinstance(mcpkit.find_tool_fault(result), str)
+
+
+# =============================================================================================
+# 6. JSON SCHEMA
+# =============================================================================================
+
+SCHEMA_FAULTS = {
+    "a type": ({"type": "string"}, 7, ["(root): must be a string, but is 7"]),
+    "a boolean is no number": ({"type": "integer"}, True,
+                               ["(root): must be an integer, but is true"]),
+    "a missing member": ({"required": ["a"]}, {}, [
+        '(root): must have the property "a", but is {}']),
+    "a member too many": ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 1}, 1),
+    "deep inside": ({"properties": {"a": {"items": {"minimum": 3}}}}, {"a": [3, 2]}, [
+        "/a/1: must be at least 3, but is 2"]),
+    "a pointer that needs escapes": ({"additionalProperties": {"type": "null"}}, {"a/b~c": 1}, [
+        "/a~1b~0c: must be null, but is 1"]),
+    "a reference": ({"$ref": "#/$defs/n", "$defs": {"n": {"const": 1}}}, 2, 1),
+    "a dynamic reference": ({"$id": "a:b", "$dynamicAnchor": "n", "properties": {
+        "c": {"$dynamicRef": "#n"}}, "type": "object"}, {"c": {"c": 3}}, 1),
+    "what nothing evaluated": ({"allOf": [{"properties": {"a": {}}}],
+                                "unevaluatedProperties": False}, {"a": 1, "b": 2}, 1),
+    "draft-07 items": ({"$schema": "http://json-schema.org/draft-07/schema#",
+                        "items": [{"type": "null"}], "additionalItems": False}, [None, 1], 1),
+    "a float that is whole": ({"type": "integer"}, 3.0, []),
+    "a multiple of a tenth": ({"multipleOf": 0.1}, 0.3, []),
+    "an equal number": ({"enum": [1]}, 1.0, []),
+    "a pattern of ECMAScript": ({"pattern": r"^\d\u0041$"}, "1A", []),
+    "at most twenty": ({"items": False}, list(range(100)), 20),
+}
+
+
+@cases(SCHEMA_FAULTS)
+def test_a_value_is_held_against_a_schema_and_told_where_it_fails(case):
+    schema, value, faults = case
+    found = mcpkit.schema_errors(value, schema)
+    assert len(found) == faults if isinstance(faults, int) else found == faults
+
+
+BROKEN_SCHEMAS = {
+    "an unknown dialect": {"$schema": "https://json-schema.org/draft/2019-09/schema"},
+    "a reference to the network": {"$ref": "http://127.0.0.1:9/x.json"},
+    "a reference to nothing": {"$ref": "#/$defs/none"},
+    "an unknown type": {"type": "strin"},
+    "properties that are none": {"properties": 5},
+    "required that is no list": {"required": "x"},
+    "a pattern that is none": {"pattern": "("},
+}
+
+
+@cases(BROKEN_SCHEMAS)
+def test_a_schema_that_cannot_be_used_is_refused_when_it_is_compiled(case):
+    with pytest.raises(mcpkit.SchemaError):
+        mcpkit.compile_schema(case)
+
+
+def nest(depth):
+    schema = {"type": "string"}
+    for _ in range(depth):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+HOSTILE_SCHEMAS = {
+    "a loop": ({"$ref": "#"}, {}), "two that call each other": (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, 1),
+    "nested very deeply": (nest(5000), {}),
+    "a value nested very deeply": ({"items": {"$ref": "#"}}, functools.reduce(
+        lambda value, _: [value], range(500), 1)),
+}
+
+
+@cases(HOSTILE_SCHEMAS)
+def test_a_hostile_schema_ends_with_a_message_or_an_error(case):
+    schema, value = case
+    with contextlib.suppress(mcpkit.SchemaError):
+        assert len(mcpkit.schema_errors(value, schema)) <= 20
+
+
+def read_schema_suite(folder):
+    """Yield (draft, description, schema, test) of a JSON Schema Test Suite's required cases."""
+    for draft in ("draft2020-12", "draft7"):
+        for path in sorted((pathlib.Path(folder) / draft).glob("*.json")):
+            for group in json.loads(path.read_text(encoding="utf-8")):
+                schema = group["schema"]
+                if "localhost:1234" in json.dumps(schema):
+                    continue                         # needs a document from the network
+                if draft == "draft7" and isinstance(schema, dict):
+                    schema = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+                for test in group["tests"]:
+                    yield draft, f"{path.stem}: {group['description']}", schema, test
+
+
+@pytest.mark.skipif("MCPKIT_SCHEMA_SUITE" not in os.environ,
+                    reason="make schema-suite SUITE=... names the suite")
+def test_every_case_of_the_json_schema_test_suite_is_right():
+    wrong, count = [], collections.Counter()
+    for draft, name, schema, test in read_schema_suite(os.environ["MCPKIT_SCHEMA_SUITE"]):
+        count[draft] += 1
+        if (mcpkit.schema_errors(test["data"], schema) == []) != test["valid"]:
+            wrong.append((draft, name, test["description"]))
+    assert wrong == [] and min(count.values()) > 500 and len(count) == 2
+
+
+# =============================================================================================
+# 7. FUNCTION SIGNATURES
+# =============================================================================================
+
+PYTHON = sys.version_info[:2]
+
+
+def build(function, content_types=()):
+    return build_signature(function, Context, content_types)
+
+
+def function_of(annotation, *default):
+    """Return a function with one parameter `x`, required unless a default is given."""
+    if default:
+        def call(x=default[0]):
+            return x
+    else:
+        def call(x):
+            return x
+    call.__annotations__["x"] = annotation
+    return call
+
+
+def returning(annotation):
+    def call():
+        raise NotImplementedError
+    call.__annotations__["return"] = annotation
+    return call
+
+
+def schema_of(annotation, *default):
+    return build(function_of(annotation, *default)).input_schema["properties"]["x"]
+
+
+def bind_one(annotation, value):
+    signature = build(function_of(annotation))
+    return signature.bind({"x": value})["x"]
+
+
+def load_module(tmp_path, source, postponed=True, name="users_module"):
+    """Return a module of the given source, its annotations being strings if postponed."""
+    path = tmp_path / f"{name}.py"
+    future = "from __future__ import annotations\n" if postponed else ""
+    path.write_text(future + source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def users_module(tmp_path):
+    yield functools.partial(load_module, tmp_path)
+    sys.modules.pop("users_module", None)
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Mixed(enum.Enum):
+    ONE = 1
+    PAIR = (1, 2)
+
+
+class Pong(TypedDict):
+    response: Annotated[str, "the response from the agent"]
+
+
+class Options(TypedDict, total=False):
+    depth: int
+    color: Color
+
+
+class Place(NamedTuple):
+    latitude: float
+    longitude: Annotated[float, "degrees east"] = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: int = 0
+    tags: List[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Line:
+    start: Point
+    end: Point
+    color: Color = Color.RED
+
+
+@dataclasses.dataclass
+class Circle:
+    center: Point
+    radius: float
+
+
+@dataclasses.dataclass
+class Node:
+    name: str
+    children: List["Node"] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Child:
+    parent: Optional["Child"] = None
+
+
+@dataclasses.dataclass
+class Forest:
+    root: "Tree"
+
+
+@dataclasses.dataclass
+class Tree:
+    forests: List[Forest]
+
+
+@dataclasses.dataclass
+class Square:
+    side: float
+    area: float = dataclasses.field(init=False)
+
+    def __post_init__(self):
+        if self.side < 0:
+            raise ValueError("side is negative")
+        self.area = self.side ** 2
+
+
+UserId = NewType("UserId", int)
+POINT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "x": {"type": "integer"},
+        "y": {"type": "integer", "default": 0},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["x"],
+    "additionalProperties": False,
+}
+PLACE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "latitude": {"type": "number"},
+        "longitude": {"type": "number", "default": 0.0, "description": "degrees east"},
+    },
+    "required": ["latitude"],
+    "additionalProperties": False,
+}
+
+
+# ==== Schemas of arguments ====
+
+
+def test_the_pong_example_gives_exactly_the_schemas_of_its_transcript():
+    def pong(message: Annotated[str, "the message to send to the agent"]) -> Pong:
+        """Answers every message with the word pong."""
+
+    signature = build(pong)
+    assert signature.input_schema == {
+        "type": "object",
+        "properties": {"message": {"type": "string",
+                                   "description": "the message to send to the agent"}},
+        "required": ["message"],
+        "additionalProperties": False,
+    }
+    assert signature.output_schema == {
+        "type": "object",
+        "properties": {"response": {"type": "string",
+                                    "description": "the response from the agent"}},
+        "required": ["response"],
+        "additionalProperties": False,
+    }
+    assert signature.description == "Answers every message with the word pong."
+    assert signature.context_parameter is None
+
+
+def test_a_function_without_parameters_takes_an_empty_object_and_requires_nothing():
+    def note_stats(): ...
+
+    assert build(note_stats).input_schema == {
+        "type": "object", "properties": {}, "additionalProperties": False}
+    assert build(note_stats)[1:4] == (None, "", None)
+
+
+ANNOTATIONS = {
+    "str": (str, {"type": "string"}),
+    "int": (int, {"type": "integer"}),
+    "float": (float, {"type": "number"}),
+    "bool": (bool, {"type": "boolean"}),
+    "None": (None, {"type": "null"}),
+    "Any": (Any, {}),
+    "object": (object, {}),
+    "bare list": (list, {"type": "array"}),
+    "bare List": (List, {"type": "array"}),
+    "List of Any": (List[Any], {"type": "array"}),
+    "List": (List[str], {"type": "array", "items": {"type": "string"}}),
+    "list": (list[int], {"type": "array", "items": {"type": "integer"}}),
+    "Sequence": (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
+    "Iterable": (Iterable[int], {"type": "array", "items": {"type": "integer"}}),
+    "abc.Sequence": (collections.abc.Sequence, {"type": "array"}),
+    "nested lists": (List[List[int]], {
+        "type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
+    "items described": (List[Annotated[str, "a tag"]], {
+        "type": "array", "items": {"type": "string", "description": "a tag"}}),
+    "bare tuple": (tuple, {"type": "array"}),
+    "fixed tuple": (Tuple[int, str], {
+        "type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}],
+        "minItems": 2, "maxItems": 2}),
+    "tuple of any length": (Tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
+    "bare set": (set, {"type": "array", "uniqueItems": True}),
+    "Set": (Set[str], {"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
+    "FrozenSet": (FrozenSet[int], {
+        "type": "array", "items": {"type": "integer"}, "uniqueItems": True}),
+    "bare dict": (dict, {"type": "object", "additionalProperties": True}),
+    "bare Dict": (Dict, {"type": "object", "additionalProperties": True}),
+    "Dict": (Dict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+    "Dict of Any": (Dict[str, Any], {"type": "object", "additionalProperties": True}),
+    "MutableMapping": (typing.MutableMapping, {"type": "object", "additionalProperties": True}),
+    "MutableSequence": (typing.MutableSequence, {"type": "array"}),
+    "Collection": (typing.Collection, {"type": "array"}),
+    "AbstractSet": (typing.AbstractSet, {"type": "array", "uniqueItems": True}),
+    "MutableSet": (typing.MutableSet, {"type": "array", "uniqueItems": True}),
+    "Mapping": (Mapping[str, str], {"type": "object", "additionalProperties": {"type": "string"}}),
+    "keys from an Enum": (Dict[Color, int], {
+        "type": "object", "propertyNames": {"type": "string", "enum": ["red", "blue"]},
+        "additionalProperties": {"type": "integer"}}),
+    "Optional": (Optional[str], {"type": ["string", "null"]}),
+    "Union of scalars": (Union[int, str], {"type": ["integer", "string"]}),
+    "Union of arrays": (Union[list, tuple], {"type": ["array"]}),
+    "Union with items": (Union[str, List[str]], {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    "Optional of a described type": (Optional[Annotated[str, "why"]], {
+        "anyOf": [{"type": "string", "description": "why"}, {"type": "null"}]}),
+    "Literal": (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+    "Literal of several kinds": (Literal["a", 1, None], {"enum": ["a", 1, None]}),
+    "Literal of a member": (Literal[Color.RED], {"type": "string", "enum": ["red"]}),
+    "Enum": (Color, {"type": "string", "enum": ["red", "blue"]}),
+    "IntEnum": (Level, {"type": "integer", "enum": [1, 2]}),
+    "Enum of tuples": (enum.Enum("Pairs", {"A": (1, 2)}), {"enum": [[1, 2]]}),
+    "NewType": (UserId, {"type": "integer"}),
+    "Optional NewType": (Optional[UserId], {"type": ["integer", "null"]}),
+    "Optional NewType of a Union": (Optional[NewType("Key", Union[int, str])], {
+        "anyOf": [{"type": ["integer", "string"]}, {"type": "null"}]}),
+    "Final": (dataclasses.make_dataclass("Fixed", [("a", typing.Final[int])]), {
+        "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+        "additionalProperties": False}),
+    "description": (Annotated[int, "how many"], {"type": "integer", "description": "how many"}),
+    "keywords": (Annotated[int, {"minimum": 0}, "how many"], {
+        "type": "integer", "minimum": 0, "description": "how many"}),
+    "header": (Annotated[str, {"x-mcp-header": "Region"}], {
+        "type": "string", "x-mcp-header": "Region"}),
+    "other metadata": (Annotated[int, 5, object()], {"type": "integer"}),
+    "the outer of two descriptions": (Annotated[Annotated[int, "inner"], "outer"], {
+        "type": "integer", "description": "outer"}),
+    "NamedTuple": (Place, PLACE_SCHEMA),
+    "namedtuple": (collections.namedtuple("Pair", "a b", defaults=[1]), {
+        "type": "object", "properties": {"a": {}, "b": {"default": 1}}, "required": ["a"],
+        "additionalProperties": False}),
+    "dataclass": (Point, POINT_SCHEMA),
+    "TypedDict that is not total": (Options, {
+        "type": "object",
+        "properties": {"depth": {"type": "integer"},
+                       "color": {"type": "string", "enum": ["red", "blue"]}},
+        "additionalProperties": False}),
+    "a class used once stays in place": (List[Place], {"type": "array", "items": PLACE_SCHEMA}),
+    "a described class": (Annotated[Place, "where"], {**PLACE_SCHEMA, "description": "where"}),
+    "a field that __init__ does not take": (Square, {
+        "type": "object", "properties": {"side": {"type": "number"}}, "required": ["side"],
+        "additionalProperties": False}),
+}
+
+
+@cases(ANNOTATIONS)
+def test_an_annotation_becomes_its_schema(case):
+    annotation, schema = case
+    assert schema_of(annotation) == schema
+    json.dumps(build(function_of(annotation)).input_schema, allow_nan=False)
+
+
+def test_a_parameter_without_annotation_takes_any_value():
+    assert build(lambda x, y=1: 0).input_schema == {
+        "type": "object", "properties": {"x": {}, "y": {"default": 1}}, "required": ["x"],
+        "additionalProperties": False}
+
+
+DEFAULTS = {
+    "a plain value": (str, "general", {"type": "string", "default": "general"}),
+    "a member": (Color, Color.RED, {"type": "string", "enum": ["red", "blue"], "default": "red"}),
+    "a tuple": (Tuple[int, ...], (1, 2), {
+        "type": "array", "items": {"type": "integer"}, "default": [1, 2]}),
+    "an int for a float": (float, 1, {"type": "number", "default": 1}),
+    "None where null is accepted": (Optional[str], None, {
+        "type": ["string", "null"], "default": None}),
+    "None where null is not accepted": (str, None, {"type": "string"}),
+    "a sentinel without JSON form": (str, object(), {"type": "string"}),
+    "a value of another type": (int, "auto", {"type": "integer"}),
+    "true for an int": (int, True, {"type": "integer"}),
+    "not a number": (float, math.nan, {"type": "number"}),
+    "not a number, of any type": (Any, math.inf, {}),
+    "an Ellipsis": (str, ..., {"type": "string"}),
+    "before the description": (Annotated[str, "why"], "a", {
+        "type": "string", "default": "a", "description": "why"}),
+}
+
+
+@cases(DEFAULTS)
+def test_a_default_is_shown_where_its_schema_accepts_it_and_always_makes_optional(case):
+    annotation, default, schema = case
+    signature = build(function_of(annotation, default))
+    assert signature.input_schema["properties"]["x"] == schema
+    assert "required" not in signature.input_schema
+
+
+def test_the_keys_of_a_property_are_in_the_order_type_default_description():
+    annotation = Annotated[str, "why", {"minLength": 1}]
+    assert list(schema_of(annotation, "a")) == ["type", "minLength", "default", "description"]
+    assert list(schema_of(Annotated[Place, "where"], Place(1.0)))[-2:] == ["default", "description"]
+
+
+def test_keyword_only_parameters_are_members_like_the_others():
+    def search(query: str, *, limit: int = 10): ...
+
+    schema = build(search).input_schema
+    assert list(schema["properties"]) == ["query", "limit"]
+    assert schema["required"] == ["query"]
+
+
+def test_keyword_arguments_open_the_object():
+    def call(a: str, **rest): ...
+    def count(**rest: Color): ...
+
+    assert build(call).input_schema["additionalProperties"] is True
+    assert build(count).input_schema == {
+        "type": "object", "properties": {},
+        "additionalProperties": {"type": "string", "enum": ["red", "blue"]}}
+    assert build(count).bind({"a": "red", "b": "blue"}) == {"a": Color.RED, "b": Color.BLUE}
+    assert build(call).bind({"a": "red", "b": 1}) == {"a": "red", "b": 1}
+
+
+# ==== Classes ====
+
+
+def test_a_class_used_twice_is_defined_once_and_referred_to():
+    def draw(line: Line, at: Annotated[Optional[Point], "where"] = None): ...
+
+    schema = build(draw).input_schema
+    assert schema["$defs"] == {"Point": POINT_SCHEMA}
+    assert schema["properties"]["line"]["properties"]["start"] == {"$ref": "#/$defs/Point"}
+    assert schema["properties"]["at"] == {
+        "anyOf": [{"$ref": "#/$defs/Point"}, {"type": "null"}], "default": None,
+        "description": "where"}
+    assert list(schema)[-1] == "$defs"
+
+
+def test_a_recursive_class_is_defined_and_refers_to_itself():
+    schema = build(function_of(Node)).input_schema
+    node = {"type": "object",
+            "properties": {"name": {"type": "string"},
+                           "children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+            "required": ["name"], "additionalProperties": False}
+    assert schema["properties"]["x"] == {"$ref": "#/$defs/Node"}
+    assert schema["$defs"] == {"Node": node}
+
+
+def test_a_recursive_class_shows_the_defaults_of_its_own_kind():
+    schema = build(function_of(Child)).input_schema["$defs"]["Child"]
+    assert schema["properties"]["parent"] == {
+        "anyOf": [{"$ref": "#/$defs/Child"}, {"type": "null"}], "default": None}
+
+
+def test_the_root_of_an_output_schema_is_in_place_even_where_it_recurs():
+    schema = build(returning(Node)).output_schema
+    assert schema["type"] == "object"
+    assert schema["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
+    assert list(schema["$defs"]) == ["Node"]
+    json.dumps(schema)  # and does not contain itself
+
+
+def test_classes_that_refer_to_each_other_end():
+    schema = build(function_of(Forest)).input_schema
+    assert list(schema["$defs"]) == ["Forest"]
+    assert schema["$defs"]["Forest"]["properties"]["root"]["properties"]["forests"]["items"] == {
+        "$ref": "#/$defs/Forest"}
+    bound = bind_one(Forest, {"root": {"forests": [{"root": {"forests": []}}]}})
+    assert bound == Forest(Tree([Forest(Tree([]))]))
+
+
+def test_two_classes_of_one_name_have_two_definitions():
+    other = dataclasses.make_dataclass("Point", [("z", int)])
+
+    def call(a: Point, b: Point, c: other, d: other): ...
+
+    schema = build(call).input_schema
+    assert list(schema["$defs"]) == ["Point", "Point_"]
+    assert schema["properties"]["b"] == {"$ref": "#/$defs/Point"}
+    assert schema["properties"]["d"] == {"$ref": "#/$defs/Point_"}
+
+
+def test_a_field_that_init_does_not_take_is_still_given_back():
+    schema = build(returning(Square)).output_schema
+    assert schema["required"] == ["side", "area"]
+    assert to_json_value(Square(2.0)) == {"side": 2.0, "area": 4.0}
+
+
+def find_typed_dict_modules():
+    """Yield the modules here that have NotRequired, which typing has since Python 3.11."""
+    if PYTHON >= (3, 11):
+        yield "typing"
+    if importlib.util.find_spec("typing_extensions"):
+        yield "typing_extensions"
+
+
+@pytest.mark.parametrize("module", list(find_typed_dict_modules()))
+@pytest.mark.parametrize("postponed", [False, True], ids=["evaluated", "postponed"])
+def test_required_and_not_required_prevail_over_total(users_module, module, postponed):
+    source = f"""
+from typing import Annotated
+from {module} import NotRequired, Required, TypedDict
+
+class Total(TypedDict):
+    a: int
+    b: NotRequired[Annotated[int, "maybe"]]
+    c: Annotated[NotRequired[int], "maybe"]
+
+class Partial(TypedDict, total=False):
+    a: Required[int]
+    b: int
+
+def call(total: Total, partial: Partial): ...
+"""
+    schema = build(users_module(source, postponed).call).input_schema["properties"]
+    assert schema["total"]["required"] == ["a"]
+    assert schema["total"]["properties"]["b"] == {"type": "integer", "description": "maybe"}
+    assert schema["total"]["properties"]["c"] == {"type": "integer", "description": "maybe"}
+    assert schema["partial"]["required"] == ["a"]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("typing_extensions"), reason="not installed")
+def test_a_literal_of_typing_extensions_is_a_literal():
+    import typing_extensions
+    assert schema_of(typing_extensions.Literal["a"]) == {"type": "string", "enum": ["a"]}
+
+
+# ==== Newer spellings ====
+
+
+@pytest.mark.skipif(PYTHON < (3, 10), reason="X | Y is evaluated since Python 3.10")
+def test_a_union_written_with_a_bar_is_a_union(users_module):
+    module = users_module("def call(x: int | None = None, y: list[int | str] = ()): ...")
+    assert build(module.call).input_schema["properties"] == {
+        "x": {"type": ["integer", "null"], "default": None},
+        "y": {"type": "array", "items": {"type": ["integer", "string"]}, "default": []}}
+    assert bind_one(eval("Color | int"), "red") is Color.RED
+
+
+BARS = {
+    "an optional": ("int | None", "write Optional[int]"),
+    "an optional list": ("list[str] | None", "write Optional[list[str]]"),
+    "a union": ("int | str", "write Optional or Union"),
+}
+
+
+@pytest.mark.skipif(PYTHON >= (3, 10), reason="X | Y is evaluated since Python 3.10")
+@cases(BARS)
+def test_a_bar_that_python_cannot_evaluate_is_refused_with_what_to_write(case, users_module):
+    annotation, advice = case
+    module = users_module(f"def search(limit: {annotation} = None): ...")
+    with pytest.raises(SignatureError) as caught:
+        build(module.search)
+    message = str(caught.value)
+    assert message.startswith(f"search(): limit: {annotation} cannot be evaluated")
+    assert message.endswith(advice)
+
+
+@pytest.mark.skipif(PYTHON >= (3, 10), reason="X | Y is evaluated since Python 3.10")
+def test_a_bar_inside_a_class_is_refused_too(users_module):
+    module = users_module("import typing\nclass P(typing.TypedDict):\n    a: int | None\n"
+                          "def call(p: P): ...")
+    with pytest.raises(SignatureError, match=r"call\(\): p: P cannot .* write Optional or Union"):
+        build(module.call)
+
+
+@pytest.mark.skipif(PYTHON < (3, 12), reason="type statements exist since Python 3.12")
+def test_a_type_alias_is_what_it_stands_for(users_module):
+    module = users_module('from typing import Annotated\ntype Name = Annotated[str, "a name"]\n'
+                          "type Json = list[Json] | str\n"
+                          "def call(x: Name): ...\ndef endless(x: Json): ...")
+    assert build(module.call).input_schema["properties"]["x"] == {
+        "type": "string", "description": "a name"}
+    with pytest.raises(SignatureError, match=r"endless\(\): x: .*recursion"):
+        build(module.endless)
+
+
+# ==== Strings ====
+
+
+def test_annotations_postponed_in_the_users_module_are_evaluated_there(users_module):
+    module = users_module("""
+import dataclasses, enum, typing
+
+class Hue(enum.Enum):
+    RED = "red"
+
+@dataclasses.dataclass
+class Shape:
+    hue: Hue
+    parts: typing.List[Shape] = dataclasses.field(default_factory=list)
+
+class Reply(typing.TypedDict):
+    shape: Shape
+
+class Spot(typing.NamedTuple):
+    x: int
+    y: int = 2
+
+def draw(shape: Shape, spot: Spot, note: typing.Annotated[str, "why"] = "a") -> Reply: ...
+""")
+    signature = build(module.draw)
+    assert signature.input_schema["properties"]["note"] == {
+        "type": "string", "default": "a", "description": "why"}
+    assert signature.output_schema["required"] == ["shape"]
+    arguments = {"shape": {"hue": "red", "parts": [{"hue": "red"}]}, "spot": {"x": 1}}
+    assert signature.bind(arguments) == {
+        "shape": module.Shape(module.Hue.RED, [module.Shape(module.Hue.RED)]),
+        "spot": module.Spot(1)}
+
+
+def test_classes_inside_a_function_are_found_in_its_closure(users_module):
+    module = users_module("""
+import dataclasses, typing
+
+def make():
+    @dataclasses.dataclass
+    class Leaf:
+        size: int
+
+    class Branch(typing.TypedDict):
+        leaves: typing.List[Leaf]
+        branches: typing.List[Branch]
+
+    def grow(branch: Branch) -> Leaf:
+        return Branch, Leaf, grow
+
+    return grow, Leaf
+""")
+    grow, leaf = module.make()
+    signature = build(grow)
+    assert signature.output_schema["properties"] == {"size": {"type": "integer"}}
+    assert signature.bind({"branch": {"leaves": [{"size": 1}], "branches": []}}) == {
+        "branch": {"leaves": [leaf(1)], "branches": []}}
+
+
+def test_a_function_decorated_before_its_own_name_is_bound_is_described(users_module):
+    module = users_module("""
+def make(decorate):
+    @decorate
+    def walk(depth: int): return walk
+    return walk
+""")
+    assert module.make(build).input_schema["required"] == ["depth"]
+
+
+def test_a_string_inside_a_builtin_generic_is_evaluated():
+    assert schema_of(list["Place"]) == {"type": "array", "items": PLACE_SCHEMA}
+    assert schema_of("Place") == PLACE_SCHEMA
+
+
+def test_a_class_whose_module_is_gone_is_read_by_what_the_function_sees(users_module):
+    module = users_module("import typing\nclass P(typing.NamedTuple):\n    a: int\n"
+                          "def call(p: P): ...")
+    del sys.modules["users_module"]
+    assert build(module.call).bind({"p": {"a": 1}}) == {"p": module.P(1)}
+
+
+# ==== What cannot be expressed ====
+
+
+class Unknown:
+    pass
+
+
+REFUSALS = {
+    "bytes": (function_of(bytes),
+              "call(): x: bytes has no form in JSON; take base64 text in a str"),
+    "optional bytes": (function_of(Optional[bytes]), "call(): x: bytes has no form in JSON"),
+    "another class": (function_of(Unknown), "call(): x: Unknown has no form in JSON"),
+    "nested": (function_of(Dict[str, List[complex]]), "call(): x: complex has no form in JSON"),
+    "a field": (function_of(dataclasses.make_dataclass("P", [("z", complex)])),
+                "call(): x: z: complex has no form in JSON"),
+    "keys that are numbers": (function_of(Dict[int, str]),
+                              "call(): x: Dict[int, str] has keys that are no strings"),
+    "keys of a builtin that are numbers": (function_of(dict[int, str]),
+                                           "call(): x: dict[int, str] has keys that are no"),
+    "a type variable": (function_of(typing.TypeVar("T")), "call(): x: ~T has no form in JSON"),
+    "a callable": (function_of(typing.Callable[[int], int]), "call(): x: Callable"),
+    "a value in place of a type": (function_of(5), "call(): x: 5 has no form in JSON"),
+    "a list in place of a type": (function_of([int]), "call(): x: [<class 'int'>] has no form"),
+    "an Enum of objects": (function_of(enum.Enum("E", {"A": object()})),
+                           "call(): x: object has no form in JSON"),
+    "a name nobody knows": (
+        function_of("Nowhere"), "call(): x: Nowhere cannot be evaluated, name 'Nowhere' is not "
+                                "defined; define it where the whole module sees it"),
+    "a sentence": (function_of("the message"), "call(): x: the message cannot be evaluated"),
+    "a return of another class": (returning(Unknown),
+                                  "call(): return: Unknown has no form in JSON"),
+    "a return field": (returning(dataclasses.make_dataclass("P", [("z", complex)])),
+                       "call(): return: z: complex has no form in JSON"),
+    "positional arguments": (lambda *args: 0,
+                             "<lambda>(): args: *args takes its value by position"),
+    "positional-only parameters": (lambda x, /: 0, "<lambda>(): x: x takes its value by position"),
+    "a builtin that hides its parameters": (max, "max(): no signature found"),
+    "not a callable": (5, "5(): 5 is not a callable object"),
+}
+
+
+@cases(REFUSALS)
+def test_what_json_cannot_express_is_refused_by_function_parameter_and_annotation(case):
+    function, message = case
+    with pytest.raises(SignatureError) as caught:
+        build(function)
+    assert str(caught.value).startswith(message)
+    assert isinstance(caught.value, MCPKitError) and isinstance(caught.value, TypeError)
+
+
+def test_the_annotation_of_further_keyword_arguments_is_refused_by_their_name():
+    def call(**rest: complex): ...
+
+    with pytest.raises(SignatureError, match=r"call\(\): rest: complex has no form in JSON"):
+        build(call)
+
+
+def test_a_coroutine_function_is_refused_and_told_to_be_a_plain_one():
+    async def call(x: int): ...
+    async def stream(x: int):
+        yield x
+
+    class Callable:
+        async def __call__(self): ...
+
+    for function in (call, stream, Callable(), functools.partial(call, 1)):
+        with pytest.raises(SignatureError, match="coroutine function.*write def"):
+            build(function)
+
+
+def test_a_decorator_may_make_a_plain_function_of_a_coroutine_function():
+    def threaded(function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            return asyncio.run(function(*args, **kwargs))
+        return call
+
+    @threaded
+    async def double(x: int) -> int:
+        return 2 * x
+
+    assert build(double).output_schema == {"type": "integer"}
+
+
+# ==== The Context ====
+
+
+class Special(Context):
+    pass
+
+
+CONTEXTS = {
+    "itself": Context,
+    "optional": Optional[Context],
+    "described": Annotated[Context, "never shown"],
+    "a subclass": Special,
+    "a string": "Context",
+}
+
+
+@cases(CONTEXTS)
+def test_the_context_is_named_and_never_in_the_schema(case):
+    def call(x: int, ctx=None): ...
+
+    call.__annotations__["ctx"] = case
+    signature = build(call)
+    assert signature.context_parameter == "ctx"
+    assert list(signature.input_schema["properties"]) == ["x"]
+    assert signature.bind({"x": 1}) == {"x": 1}
+
+
+def test_a_second_context_is_refused():
+    def call(a: Context, b: Context): ...
+
+    with pytest.raises(SignatureError, match=r"call\(\): b: a has the Context already"):
+        build(call)
+
+
+# ==== Schemas of results ====
+
+Image = dataclasses.make_dataclass("Image", [("data", str)])
+Picture = dataclasses.make_dataclass("Picture", [], bases=(Image,))
+
+RESULTS = {
+    "dict": (dict, {"type": "object", "additionalProperties": True}),
+    "list": (List[int], {"type": "array", "items": {"type": "integer"}}),
+    "bare list": (list, {"type": "array"}),
+    "list of text": (List[str], {"type": "array", "items": {"type": "string"}}),
+    "int": (int, {"type": "integer"}),
+    "bool": (bool, {"type": "boolean"}),
+    "float": (float, {"type": "number"}),
+    "optional data": (Optional[int], {"type": ["integer", "null"]}),
+    "dataclass": (Point, POINT_SCHEMA),
+    "described": (Annotated[Point, "where"], {**POINT_SCHEMA, "description": "where"}),
+    "NamedTuple": (Place, PLACE_SCHEMA),
+    "Enum": (Color, {"type": "string", "enum": ["red", "blue"]}),
+    "str": (str, None),
+    "described str": (Annotated[str, "what"], None),
+    "NewType of str": (NewType("Name", str), None),
+    "bytes": (bytes, None),
+    "None": (None, None),
+    "Any": (Any, None),
+    "object": (object, None),
+    "optional str": (Optional[str], None),
+    "str or data": (Union[str, Point], None),
+    "content": (Image, None),
+    "a subclass of content": (Picture, None),
+    "a list of content": (List[Image], None),
+    "content or data": (Union[Image, Point], None),
+    "a list of bytes": (List[bytes], None),
+}
+
+
+@cases(RESULTS)
+def test_a_return_annotation_becomes_an_output_schema_where_it_promises_data(case):
+    annotation, schema = case
+    assert build(returning(annotation), (Image,)).output_schema == schema
+
+
+def test_no_schema_has_a_generated_title():
+    def call(line: Line, node: Node, place: Place, pong: Pong) -> Line: ...
+
+    signature = build(call)
+    assert '"title"' not in json.dumps([signature.input_schema, signature.output_schema])
+
+
+# ==== Binding ====
+
+BINDINGS = {
+    "str": (str, "a", "a"),
+    "int": (int, 3, 3),
+    "an int sent as 3.0": (int, 3.0, 3),
+    "float": (float, 2.5, 2.5),
+    "a float in a Union": (Union[str, Set[int], float], 3.0, 3.0),
+    "an int that is no str": (Union[str, Level], 2, Level.HIGH),
+    "a string that is no float": (Union[float, Color], "red", Color.RED),
+    "list of ints sent as floats": (List[int], [1.0, 2], [1, 2]),
+    "Enum": (Color, "red", Color.RED),
+    "IntEnum": (Level, 2, Level.HIGH),
+    "true is not one": (Literal[1, True, Color.RED], True, True),
+    "one is not true": (Literal[True, 1, Color.RED], 1, 1),
+    "Enum of tuples": (Mixed, [1, 2], Mixed.PAIR),
+    "Literal of a member": (Literal[Color.RED, "x"], "red", Color.RED),
+    "tuple": (Tuple[int, Color], [1, "red"], (1, Color.RED)),
+    "tuple of any length": (Tuple[Color, ...], ["red", "blue"], (Color.RED, Color.BLUE)),
+    "bare tuple": (tuple, [1, "a"], (1, "a")),
+    "set": (Set[int], [1, 2], {1, 2}),
+    "frozenset": (FrozenSet[Color], ["red"], frozenset({Color.RED})),
+    "nested list": (List[List[Color]], [["red"]], [[Color.RED]]),
+    "dict": (Dict[str, Color], {"a": "red"}, {"a": Color.RED}),
+    "dict keys": (Dict[Color, str], {"red": "a"}, {Color.RED: "a"}),
+    "dataclass": (Point, {"x": 1}, Point(1, 0, [])),
+    "nested dataclass": (Line, {"start": {"x": 1}, "end": {"x": 2, "y": 3}, "color": "blue"},
+                         Line(Point(1), Point(2, 3), Color.BLUE)),
+    "list of dataclasses": (List[Point], [{"x": 1}], [Point(1)]),
+    "recursive dataclass": (Node, {"name": "a", "children": [{"name": "b"}]},
+                            Node("a", [Node("b")])),
+    "NamedTuple": (Place, {"latitude": 1.5}, Place(1.5)),
+    "TypedDict": (Options, {"color": "red"}, {"color": Color.RED}),
+    "NewType": (UserId, 7.0, 7),
+    "Optional": (Optional[Point], {"x": 1}, Point(1)),
+    "null": (Optional[Point], None, None),
+    "the first of a Union that fits": (Union[int, Color], "red", Color.RED),
+    "a Union told apart by members": (Union[Circle, Line], {"start": {"x": 1}, "end": {"x": 2}},
+                                      Line(Point(1), Point(2))),
+    "a Union of lists": (Union[List[int], Set[str]], ["a"], {"a"}),
+    "a Union of tuples": (Union[Tuple[int], Tuple[int, int]], [1, 2], (1, 2)),
+    "a bool is no int": (Union[int, bool], True, True),
+    "Any": (Any, {"a": [1]}, {"a": [1]}),
+}
+
+
+@cases(BINDINGS)
+def test_json_becomes_what_the_function_asks_for(case):
+    annotation, value, expected = case
+    bound = bind_one(annotation, value)
+    assert bound == expected and type(bound) is type(expected)
+
+
+@cases(BINDINGS)
+def test_what_was_bound_comes_back_as_json(case):
+    annotation, value, _ = case
+    bound = bind_one(annotation, value)
+    assert bind_one(annotation, to_json_value(bound)) == bound
+
+
+def test_plain_arguments_are_bound_by_giving_them_back():
+    def call(a: str, b: float, c: List[str], d: Dict[str, Any], e: Pong, f: bool = True): ...
+
+    arguments = {"a": "x", "b": 1, "c": ["y"], "d": {}, "e": {"response": "pong"}}
+    assert build(call).bind(arguments) is arguments
+
+
+def test_binding_leaves_the_arguments_as_they_were_and_missing_ones_to_the_defaults():
+    def call(color: Color, level: Level = Level.LOW, name: str = "a"):
+        return color, level, name
+
+    arguments = {"color": "red"}
+    bound = build(call).bind(arguments)
+    assert arguments == {"color": "red"} and bound == {"color": Color.RED}
+    assert call(**bound) == (Color.RED, Level.LOW, "a")
+
+
+def test_plain_members_are_not_walked():
+    def call(color: Color, rows: List[str]): ...
+
+    rows = ["a"] * 1000
+    assert build(call).bind({"color": "red", "rows": rows})["rows"] is rows
+
+
+def test_a_class_that_refuses_its_fields_raises_when_it_is_bound():
+    with pytest.raises(ValueError, match="side is negative"):
+        bind_one(Square, {"side": -1})
+
+
+MISFITS = {
+    "a member unknown": (Color, "green"),
+    "a fraction": (int, 2.5),
+    "true for an int": (int, True),
+    "too short a tuple": (Tuple[int, int], [1]),
+    "a string for a list": (List[Color], "red"),
+    "a list for a dict": (Dict[str, Color], []),
+    "an unknown field": (Point, {"x": 1, "z": 1}),
+    "a missing field": (Line, {"start": {"x": 1}}),
+    "nothing of a Union": (Union[Color, int], []),
+}
+
+
+@cases(MISFITS)
+def test_a_value_that_skipped_validation_is_an_error_and_no_surprise(case):
+    with pytest.raises((TypeError, ValueError)):
+        bind_one(*case)
+
+
+@dataclasses.dataclass
+class Left:
+    items: List[Union["Left", "Right"]]
+    kind: Literal["left"]
+
+
+@dataclasses.dataclass
+class Right:
+    items: List[Union["Left", "Right"]]
+    kind: Literal["right"]
+
+
+def test_a_deep_union_is_told_apart_without_searching_every_combination():
+    counted = []
+
+    @dataclasses.dataclass
+    class Counter(Right):
+        def __post_init__(self):
+            counted.append(1)
+
+    def call(x: Union[Left, Counter]): ...
+
+    value = {"items": [], "kind": "right"}
+    for _ in range(60):
+        value = {"items": [value], "kind": "right"}
+    bound = build(call).bind({"x": value})["x"]
+    assert type(bound) is Counter and len(counted) == 1
+    assert type(bound.items[0]) is Right
+
+
+# ==== What can be called ====
+
+
+class Notes:
+    def add(self, text: str) -> int:
+        """Add a note."""
+
+    @classmethod
+    def count(cls, tag: str): ...
+
+    @staticmethod
+    def clear(tag: str): ...
+
+    def __call__(self, tag: str):
+        """List the notes."""
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        return function(*args, **kwargs)
+    return call
+
+
+CALLABLES = {
+    "a bound method": (Notes().add, ["text"], "Add a note."),
+    "a class method": (Notes.count, ["tag"], ""),
+    "a static method": (Notes.clear, ["tag"], ""),
+    "a callable object": (Notes(), ["tag"], "List the notes."),
+    "a decorated function": (decorated(decorated(Notes().add)), ["text"], "Add a note."),
+    "a cached function": (functools.lru_cache(Notes().add), ["text"], "Add a note."),
+    "a partial": (functools.partial(Notes().add), ["text"], "Add a note."),
+    "a partial of a partial": (
+        functools.partial(functools.partial(Notes.add, Notes())), ["text"], "Add a note."),
+    "a class": (dataclasses.make_dataclass("Made", [("a", int)]), ["a"], None),
+    "a lambda": (lambda a: a, ["a"], ""),
+}
+
+
+@cases(CALLABLES)
+def test_whatever_can_be_called_by_name_has_a_signature(case):
+    function, names, description = case
+    signature = build(function)
+    assert list(signature.input_schema["properties"]) == names
+    assert description in (None, signature.description)
+
+
+def test_a_partial_makes_what_it_fixes_optional():
+    def add(text: str, tag: str, color: Color): ...
+
+    schema = build(functools.partial(add, "a", color=Color.RED)).input_schema
+    assert list(schema["properties"]) == ["tag", "color"]
+    assert schema["required"] == ["tag"]
+    assert schema["properties"]["color"]["default"] == "red"
+
+
+def test_a_decorated_function_is_read_in_its_own_module(users_module):
+    module = users_module("class Hidden(__import__('typing').TypedDict):\n    a: int\n"
+                          "def call(x: Hidden) -> Hidden: ...")
+    for function in (decorated(module.call), functools.partial(module.call)):
+        assert build(function).output_schema["required"] == ["a"]
+
+
+# ==== Docstrings ====
+
+GOOGLE = """Search the notes.
+
+    Only titles are looked at,
+    not bodies.
+
+    Args:
+        query: What to look for,
+            in any case.
+
+            A second paragraph.
+        limit (int, optional): At most: this many.
+        *rest: Ignored.
+
+    Returns:
+        The notes.
+
+    Raises:
+        ToolError: Where there are none.
+
+    Example:
+        search("a")
+    """
+NUMPY = """Search the notes.
+
+    Only titles are looked at,
+    not bodies.
+
+    Parameters
+    ----------
+    query : str
+        What to look for,
+        in any case.
+
+        A second paragraph.
+    limit : {1, 2}, optional
+        At most: this many.
+
+    Returns
+    -------
+    list
+        The notes.
+
+    Example
+    -------
+    search("a")
+    """
+SPHINX = """Search the notes.
+
+    Only titles are looked at,
+    not bodies.
+
+    :param query: What to look for,
+        in any case. A second paragraph.
+    :type query: str
+    :param int limit: At most: this many.
+    :returns: The notes.
+    :raises ToolError: Where there are none.
+    """
+DOCSTRINGS = {"Google": GOOGLE, "NumPy": NUMPY, "Sphinx": SPHINX}
+
+
+@cases(DOCSTRINGS)
+def test_a_docstring_describes_the_parameters_and_the_rest_is_the_description(case):
+    def search(query: str, limit: int = 10): ...
+
+    search.__doc__ = case
+    signature = build(search)
+    assert signature.input_schema["properties"] == {
+        "query": {"type": "string",
+                  "description": "What to look for, in any case. A second paragraph."},
+        "limit": {"type": "integer", "default": 10, "description": "At most: this many."}}
+    prose, _, example = signature.description.partition("\n\nExample")
+    assert prose == "Search the notes.\n\nOnly titles are looked at,\nnot bodies."
+    assert ('search("a")' in example) is (case is not SPHINX)
+
+
+DOCSTRING_EDGES = {
+    "none": (None, "", None),
+    "one line": ("Do it.", "Do it.", None),
+    "nothing but arguments": ("\nArgs:\n    x: The x.\n", "", "The x."),
+    "arguments at once": ("Do it.\nArgs:\n    x: The x.", "Do it.", "The x."),
+    "prose after a section": ("Do.\n\nArgs:\n    x: The x.\n\nMore.", "Do.\n\nMore.", "The x."),
+    "several names": ("Do.\n\nArgs:\n    x, y: Both.", "Do.", "Both."),
+    "several names, NumPy": (
+        "Do.\n\nParameters\n----------\nx, y : int\n    Both.", "Do.", "Both."),
+    "a continuation that looks like an entry": (
+        "Do.\n\nArgs:\n    x: One\n        y: two.", "Do.", "One y: two."),
+    "a type with brackets": ("Do.\n\nArgs:\n    x (Dict[str, int]): It.", "Do.", "It."),
+    "an empty section": ("Do.\n\nReturns:\n\nMore.", "Do.\n\nMore.", None),
+    "a title within prose": ("Arguments: none.", "Arguments: none.", None),
+    "keywords": ("Do.\n\nKeyword Args:\n    x: The x.", "Do.", "The x."),
+    "others, NumPy": (
+        "Do.\n\nOther Parameters\n----------------\nx\n    The x.", "Do.", "The x."),
+    "another name": ("Do.\n\nArgs:\n    z: The z.", "Do.", None),
+    "tabs": ("Do.\n\n\tArgs:\n\t\tx: The x.", "Do.", "The x."),
+}
+
+
+@cases(DOCSTRING_EDGES)
+def test_an_unusual_docstring_is_read_sensibly(case):
+    docstring, description, of_x = case
+    function = function_of(str)
+    function.__doc__ = docstring
+    signature = build(function)
+    assert signature.description == description
+    assert signature.input_schema["properties"]["x"].get("description") == of_x
+
+
+def test_annotated_prevails_over_the_docstring():
+    def call(x: Annotated[str, "by annotation"]):
+        """Do it.
+
+        Args:
+            x: by docstring
+        """
+
+    assert build(call).input_schema["properties"]["x"]["description"] == "by annotation"
+
+
+# ==== Values to JSON ====
+
+
+class Text(str):
+    pass
+
+
+class Ratio(float):
+    pass
+
+
+VALUES = {
+    "a string": ("a", "a"),
+    "a number": (1.5, 1.5),
+    "None": (None, None),
+    "a subclass of str": (Text("a"), "a"),
+    "a subclass of float": (Ratio(0.5), 0.5),
+    "a member": (Color.RED, "red"),
+    "an IntEnum member": (Level.LOW, 1),
+    "a member whose value is a tuple": (Mixed.PAIR, [1, 2]),
+    "a tuple": ((1, (2, 3)), [1, [2, 3]]),
+    "a set": ({1}, [1]),
+    "a frozenset": (frozenset("a"), ["a"]),
+    "keys of a dict": ({"a": 1}.keys(), ["a"]),
+    "a dataclass": (Line(Point(1), Point(2)), {
+        "start": {"x": 1, "y": 0, "tags": []}, "end": {"x": 2, "y": 0, "tags": []},
+        "color": "red"}),
+    "a NamedTuple": (Place(1.0), {"latitude": 1.0, "longitude": 0.0}),
+    "a NamedTuple in a list": ([Place(1.0)], [{"latitude": 1.0, "longitude": 0.0}]),
+    "a dict of members": ({"a": Color.RED}, {"a": "red"}),
+    "keys that are members": ({Color.RED: 1}, {"red": 1}),
+    "keys that are numbers": ({1: "a", True: "b", None: "c"}, {"1": "b", "null": "c"}),
+    "another mapping": (collections.ChainMap({"a": (1,)}), {"a": [1]}),
+    "an OrderedDict": (collections.OrderedDict(a=1), {"a": 1}),
+}
+
+
+@cases(VALUES)
+def test_a_value_becomes_plain_json(case):
+    value, expected = case
+    plain = to_json_value(value)
+    assert plain == expected
+    assert json.loads(json.dumps(plain, allow_nan=False)) == expected
+
+
+@pytest.mark.parametrize("value", [{"a": 1, "b": None}, [1, "a"], "a", 5, True, {}, []], ids=repr)
+def test_plain_json_comes_back_as_it_is(value):
+    assert to_json_value(value) is value
+
+
+UNFIT = {
+    "bytes": b"a",
+    "an object": object(),
+    "a class": Point,
+    "a dict with an object in it": {"a": [object()]},
+    "keys that are tuples": {(1, 2): "a"},
+    "keys that are NamedTuples": {Place(1.0): "a"},
+    "a NaN of another class": Ratio("nan"),
+    "not a number": math.nan,
+    "infinity, nested": {"a": [math.inf]},
+    "a generator": (number for number in ()),
+}
+
+
+@cases(UNFIT)
+def test_a_value_without_json_form_is_refused(case):
+    with pytest.raises((TypeError, ValueError), match="JSON"):
+        to_json_value(case)
+
+
+# ==== The module itself ====
+
+
+def test_importing_the_module_loads_neither_inspect_nor_dataclasses():
+    code = "import sys, mcpkit; print(sorted({'inspect', 'dataclasses'} & set(sys.modules)))"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                           timeout=WAIT, cwd=ROOT)
+    assert child.stdout == "[]\n"
 
 
 # =============================================================================================
@@ -639,7 +3088,7 @@ FRAMING = {
     "C81 a bad chunk size": (make_raw(b"xyz\r\n", "Transfer-Encoding: chunked", length=False), 400),
     "a chunk longer than it says": (
         make_raw(b"2\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=False), 400),
-    "two hosts": (make_raw(PING, "Host: 127.0.0.1"), 421),
+    "two hosts": (make_raw(PING, "Host: 127.0.0.1"), 400),
     "another host": (make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: evil.example"), 421),
     "no host": (make_raw(PING).replace(b"Host: 127.0.0.1\r\n", b""), 400),
     "a path that is none": (make_raw(PING, target="/other"), 404),
@@ -1263,7 +3712,7 @@ BAD_ANSWERS = {
     "C29 an error in a 400 without id": (lambda asked: error_answer(
         -32602, "400 Bad Request", None, "bad cursor"), MCPError, "bad cursor"),
     "C38 half an object": (lambda asked: http_answer(b'{"jsonrpc":"2.0","id":1,"result":{'),
-                           mcpkit.ProtocolError, "at character 34, near: "),
+                           mcpkit.ProtocolError, "at byte 34, near: "),
     "C34 the id as another type": (lambda asked: http_answer(
         {"jsonrpc": "2.0", "id": "2", "result": {}}), mcpkit.ProtocolError, "no MCP answer"),
     "C62 a redirect": (lambda asked: http_answer(b"", "302 Found", "text/plain",
@@ -1568,6 +4017,114 @@ def test_nobody_there_is_said_in_one_line():
         Client(f"http://127.0.0.1:{port}/mcp", timeout=WAIT).connect()
 
 
+HEADER_RULES = {
+    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
+    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
+                                         "b": {"type": "string", "x-mcp-header": "a"}},
+    "C76 inside items": {"a": {"type": "array", "items": {
+        "type": "string", "x-mcp-header": "A"}}},
+    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
+    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
+    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
+}
+
+
+@cases(HEADER_RULES)
+def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(case):
+    schema = {"type": "object", "properties": case}
+    tools = [{"name": "bad", "inputSchema": schema},
+             {"name": "good", "inputSchema": {"type": "object"}}]
+
+    def answer(asked):
+        if asked.message["method"] == "server/discover":
+            return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
+                                              "capabilities": {"tools": {}}}))
+        return http_answer(result(asked, {"tools": tools}))
+
+    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["good"]
+        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
+    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
+        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
+
+
+MIRRORED = {
+    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
+    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
+                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
+    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}),
+    "nothing": ({}, {}),
+}
+
+
+@cases(MIRRORED)
+def test_c76_arguments_that_headers_repeat_are_sent_and_checked(case):
+    arguments, mirrored = case
+    server, seen = Server("x"), []
+
+    @server.tool(input_schema={"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "count": {"type": "integer", "x-mcp-header": "Count"},
+        "deep": {"type": "object", "properties": {
+            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
+    def look(ctx: Context, **arguments):
+        seen.append({name: value for name, value in ctx.headers.items()
+                     if name.startswith("mcp-param-")})
+
+    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
+        assert "isError" not in client.call_tool("look", arguments)
+        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
+                             Mcp_Param_Region="elsewhere")
+    assert seen == [mirrored]
+    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
+
+
+def test_c76_an_integer_that_no_header_can_carry_is_refused():
+    parameters = mcpkit.find_header_parameters({"properties": {"n": {
+        "type": "integer", "x-mcp-header": "N"}}})
+    with pytest.raises(mcpkit.UsageError, match="53-bit"):
+        mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
+
+
+def test_a_cancelled_legacy_request_is_told_over_http():
+    server, started, _, seen = build_waiting_server()
+    server.keeps_sessions = True
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service)
+        thread = threading.Thread(target=ask, args=(service, call("tools/call", {"name": "wait"},
+                                                                  "w")),
+                                  kwargs={"Mcp_Session_Id": session_id})
+        thread.start()
+        assert started.wait(WAIT)
+        notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        for request_id in ("other", "w"):
+            assert ask(service, {**notice, "params": {"requestId": request_id}},
+                       Mcp_Session_Id=session_id).status == 202
+        thread.join(WAIT)
+    assert seen == [True]
+
+
+SLOW_MODERN = """
+import json, sys, time
+time.sleep(0.5)
+for line in sys.stdin:
+    message = json.loads(line)
+    reply = {"jsonrpc": "2.0", "id": message.get("id")}
+    if message["method"] == "initialize":
+        reply["error"] = {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}}
+    else:
+        reply["result"] = {"supportedVersions": ["2026-07-28"], "capabilities": {}}
+    print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.mark.parametrize("era", ["auto", "modern"])
+def test_a_modern_child_that_starts_slowly_is_understood_as_modern(era):
+    with Client([sys.executable, "-c", SLOW_MODERN], era=era, timeout=WAIT,
+                discover_timeout=0.1) as client:
+        assert client.era == "modern"
+
+
 # =============================================================================================
 # 13. PROBE
 # =============================================================================================
@@ -1742,6 +4299,7 @@ CALLS = {
     "JSON by name": (["add", "a:=40", "b=2"], 0, "42\n"),
     "a tool's error": (["fail"], 5, "no \\u2028 luck\n"),
     "arguments that do not fit": (["add", "a=x"], 5, None),
+    "options between the words": (["add", "--timeout", "9", "a=2", "-v", "b=3"], 0, "5\n"),
     "an image": (["picture"], 0, "[image, image/png, 8 characters of base64: use --json]\n"),
 }
 
@@ -1777,6 +4335,8 @@ FAULTS = {
     "no command": ([], 2), "an unknown command": (["fly"], 2),
     "no target": (["list"], 2), "a target that is none": (["list", "nonsense"], 2),
     "nothing after --": (["list", "--"], 2),
+    "a word too many": (["list", "TARGET", "more"], 2),
+    "an unknown option": (["call", "TARGET", "add", "--fly"], 2),
     "a bad argument": (["call", "TARGET", "add", "a"], 2),
     "bad JSON": (["call", "TARGET", "add", "a:={"], 2),
     "a bad header": (["list", "TARGET", "--header", "nonsense"], 2),
@@ -2076,3 +4636,583 @@ def test_the_testers_curl_commands_give_what_the_tester_shows():
         wrong = curl(url, call("tools/list", {"_meta": META}), modern[0], modern[1], "-H",
                      "Mcp-Method: tools/call")
         assert (wrong.status, wrong.json["error"]["code"]) == (400, -32020)
+
+
+PEERS = {"python-sdk": "sdk/bin/python", "FastMCP": "fastmcp/bin/python"}
+PEERS_FOLDER = os.path.abspath(os.environ.get("MCPKIT_PEERS", "no folder"))
+PEER_SECONDS = 60.0                    # no wait for a peer is longer
+
+needs_peers = pytest.mark.skipif(
+    not all(os.access(os.path.join(PEERS_FOLDER, path), os.X_OK) for path in PEERS.values()),
+    reason="MCPKIT_PEERS names no folder with sdk/bin/python and fastmcp/bin/python")
+each_peer = pytest.mark.parametrize("peer", PEERS)
+
+# Each kind of character that JSON, lines, event streams or headers could stumble over.
+ODD_TEXT = "Gr\u00fc\u00dfe \U0001f600 \u2028 \u0085 \r\n\t \x00 \" \\ data: {}"
+ODD_NAME = "gr\u00f6\u00dfe \u4e16"
+
+Eras = collections.namedtuple("Eras", "legacy modern")          # what is wanted in which era
+
+
+def says(*words):
+    """Return the content of a result that is nothing but texts."""
+    return {"content": [{"type": "text", "text": part} for part in words]}
+
+
+def pick(seen, wanted):
+    """Return of a JSON value what a wanted one speaks of, so that comparing them tells."""
+    if isinstance(seen, dict) and isinstance(wanted, dict):
+        return {name: pick(seen.get(name), part) for name, part in wanted.items()}
+    if isinstance(seen, list) and isinstance(wanted, list) and len(seen) == len(wanted):
+        return [pick(*pair) for pair in zip(seen, wanted)]
+    return seen
+
+
+def check_links(wanted, found):
+    """Assert that on each link, a transport and an era, what was seen is what is wanted."""
+    mistakes = {}
+    for link, seen in found.items():
+        expected = wanted[link[1] != "legacy"] if isinstance(wanted, Eras) else wanted
+        if pick(seen, expected) != expected:
+            mistakes[link] = pick(seen, expected)
+    assert not mistakes, mistakes
+
+
+def run_child(*command):
+    """Run a command to its end and return (exit code, standard output, standard error)."""
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=PEER_SECONDS, encoding="utf-8", errors="replace")
+    return done.returncode, done.stdout, done.stderr
+
+
+@contextlib.contextmanager
+def run_server(*command):
+    """Run a server whose first line names its URL; yield the URL, then end the child."""
+    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
+    watchdog = threading.Timer(PEER_SECONDS, child.kill)
+    watchdog.start()
+    try:
+        match = re.search(r"http://\S+", child.stdout.readline())
+        watchdog.cancel()
+        assert match, f"{command} did not start"
+        yield match.group()
+    finally:
+        watchdog.cancel()
+        child.terminate()
+        try:
+            child.wait(10.0)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait(10.0)
+        child.stdout.close()
+
+
+class Peers:
+    """The peers' scripts, their HTTP servers, and what came of each talk; made at first use."""
+
+    def __init__(self, folder, stack):
+        self.folder, self.stack = folder, stack
+        for name, script in PEER_SCRIPTS.items():
+            (folder / name).write_text(script, encoding="utf-8")
+
+    def command(self, peer, script, *words):
+        return [os.path.join(PEERS_FOLDER, PEERS[peer]), str(self.folder / script), *words]
+
+    @functools.lru_cache(maxsize=None)
+    def target(self, peer, transport):
+        """Return the command or URL of a peer's server."""
+        if transport == "stdio":
+            return self.command(peer, "peer_server.py", "stdio")
+        options = json.dumps(APP_OPTIONS[transport])
+        return self.stack.enter_context(run_server(*self.command(peer, "peer_server.py", options)))
+
+    @functools.lru_cache(maxsize=None)
+    def talk(self, hold, peer, transport, era):
+        """Return what came of a talk, by case; of one that failed, its error in each case."""
+        try:
+            return hold(self, peer, transport, era)
+        except Exception as error:
+            return collections.defaultdict(lambda reason=f"no talk: {error}": reason)
+
+
+@pytest.fixture(scope="module")
+def peers(tmp_path_factory):
+    with contextlib.ExitStack() as stack:
+        yield Peers(tmp_path_factory.mktemp("interop"), stack)
+
+
+# ---- a peer's client and our servers
+
+# Does what it is told, in the words of the peer's own Client, and prints what came of it.
+PEER_CLIENT = '''
+import asyncio, json, sys
+
+async def on_log(params):
+    facts["logs"].append([params.level, params.data])
+
+async def on_progress(*report):
+    facts["progress"].append(report)
+
+try:
+    from fastmcp import Client
+    from fastmcp.client.transports import StdioTransport
+    options = {"log_handler": on_log}
+    progress_name, seconds_name = "progress_handler", "timeout"
+    def start(command):
+        return StdioTransport(command[0], command[1:], keep_alive=False)
+except ImportError:
+    from mcp import Client, StdioServerParameters
+    options = {"logging_callback": on_log, "log_level": "debug"}
+    progress_name, seconds_name = "progress_callback", "read_timeout_seconds"
+    def start(command):
+        return StdioServerParameters(command=command[0], args=command[1:])
+
+def plain(value):
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True) if hasattr(
+        value, "model_dump") else {}
+
+async def take(client, method, *arguments):
+    if method in facts:
+        return json.loads(json.dumps(facts[method]))
+    if method == "gather":
+        return await asyncio.gather(*(take(client, *words) for words in arguments))
+    options = {progress_name: on_progress} if method == "call_tool" else {}
+    if len(arguments) > 2:
+        *arguments, options[seconds_name] = arguments
+    # FastMCP has the protocol's own results under the first of these names.
+    names = (method + "_mcp", method, "send_" + method)
+    call = next(getattr(client, name) for name in names if hasattr(client, name))
+    try:
+        found = page = plain(await call(*arguments, **options))
+        while "nextCursor" in page:
+            page = plain(await call(cursor=page["nextCursor"]))
+            found["tools"] += page["tools"]
+        return found
+    except Exception as error:
+        return {"code": getattr(error, "code", "none"), "error": str(error)}
+
+async def talk(mode, target, steps):
+    global facts
+    target = target if isinstance(target, str) else start(target)
+    async with Client(target, mode=mode, **options) as client:
+        facts = {"version": client.protocol_version, "logs": [], "progress": []}
+        return {case: await take(client, *words) for case, words in steps}
+
+async def main(mode, talks):
+    return [await talk(mode, *words) for words in talks]
+
+print(json.dumps(asyncio.run(main(*json.loads(sys.argv[1])))))
+'''
+
+WORKSHOP = '''
+import threading
+from typing import List, TypedDict
+from mcpkit import Context, Server
+server = Server("workshop", instructions="Work slowly.", sessions=True, page_size=2)
+ended, ends = threading.Event(), []
+
+class Done(TypedDict):
+    done: int
+
+@server.tool
+def work(steps: int, ctx: Context) -> Done:
+    for step in range(1, steps + 1):
+        ctx.progress(step, steps, f"step {step}")
+        ctx.log("debug", "a detail")
+        ctx.log("info", {"step": step})
+    return {"done": steps}
+
+@server.tool
+def squares(count: int) -> List[int]:
+    return [number * number for number in range(count)]
+
+@server.tool(name="NAME", mime_type="image/png")
+def picture():
+    return ["a dot", b"png"]
+
+@server.tool
+def linger(ctx: Context):
+    for _ in range(250):                     # of 20 ms, unless the call is cancelled
+        if not ctx.cancelled:
+            ended.wait(0.02)
+    ends.append("cancelled" if ctx.cancelled else "undisturbed")
+    ended.set()
+
+@server.tool
+def find_end():
+    ended.wait(10.0)
+    return ends[0]
+
+@server.resource("work://logo", mime_type="image/png")
+def logo():
+    return b"png"
+
+@server.resource("work://{year}/{name}", mime_type="application/json")
+def report(year: int, name: str):
+    return {"year": year, "name": name}
+
+@server.prompt
+def plan(topic: str, steps: int = 3):
+    return [{"role": "assistant", "content": "What next?"}, f"{steps} steps to {topic}"]
+
+@server.completion("plan", "topic")
+def topics(value):
+    return [topic for topic in ("tea", "toast") if topic.startswith(value)]
+'''.replace("NAME", ODD_NAME)
+
+SERVED_FILES = {"pong": [], "notes": ["samples/notes.py"], "workshop": ["workshop.py"]}
+SERVED_LINKS = [(transport, mode) for transport in ("HTTP", "stdio")
+                for mode in ("legacy", "auto", "2026-07-28")]
+
+# What a peer's client gets: the server, what is asked of it (in this order), and the answer.
+SERVED = {
+    "the version that it asked for": ("pong", ["version"], Eras("2025-11-25", "2026-07-28")),
+    "the tool pong with both its schemas": ("pong", ["list_tools"], {"tools": [{
+        "name": "pong", "annotations": {"readOnlyHint": True},
+        "inputSchema": {"type": "object", "required": ["message"], "additionalProperties": False},
+        "outputSchema": {"type": "object", "required": ["response"]}}]}),
+    "pong in answer to ping": ("pong", ["call_tool", "pong", {"message": "ping"}], {
+        **says('{"response":"pong"}'), "structuredContent": {"response": "pong"},
+        "isError": False}),
+    "an error for an unknown tool": ("pong", ["call_tool", "none", {}], {"code": -32602}),
+    "an error for what the server has not": ("pong", ["list_resources"], {"code": -32601}),
+    "an answer to its ping, where there is ping": ("pong", ["ping"], Eras({"code": None}, {})),
+    "a result as the tool wrote it": (
+        "notes", ["call_tool", "add_note", {"text": ODD_TEXT, "tag": "a"}], {
+            **says('{"saved": 1, "total": 1}'), "isError": False,
+            "structuredContent": {"saved": 1, "total": 1}}),
+    "isError for an argument of the wrong type": (
+        "notes", ["call_tool", "add_note", {"text": 5}], {"isError": True}),
+    "isError from a tool that refuses": ("notes", ["call_tool", "reject_note", {"reason": "no"}], {
+        **says("Error calling tool 'reject_note': no"), "isError": True}),
+    "the list of resources": ("notes", ["list_resources"], {"resources": [
+        {"uri": "notes://all", "name": "all_notes", "mimeType": "text/plain"},
+        {"uri": "notes://stats", "name": "note_stats_resource", "mimeType": "text/plain"}]}),
+    "the text of a resource, whatever is in it": ("notes", ["read_resource", "notes://all"], {
+        "contents": [{"uri": "notes://all", "text": f"#1 [a] {ODD_TEXT}"}]}),
+    "an error for an unknown resource": ("notes", ["read_resource", "notes://no"], {
+        "code": -32602}),
+    "the list of prompts": ("notes", ["list_prompts"], {"prompts": [
+        {"name": "review_notes", "arguments": [{"name": "tag", "required": True}]}]}),
+    "an error for a prompt without its argument": ("notes", ["get_prompt", "review_notes", {}], {
+        "code": -32602}),
+    "all pages of a list": ("workshop", ["list_tools"], {"tools": [
+        {"name": name} for name in ("work", "squares", ODD_NAME, "linger", "find_end")]}),
+    "the result of a call that reports": ("workshop", ["call_tool", "work", {"steps": 2}], {
+        "structuredContent": {"done": 2}}),
+    "its progress": ("workshop", ["progress"], [[1, 2, "step 1"], [2, 2, "step 2"]]),
+    "its log messages of the level that is wanted": ("workshop", ["logs"], Eras(
+        [["info", {"step": 1}], ["info", {"step": 2}]],
+        [["debug", "a detail"], ["info", {"step": 1}], ["debug", "a detail"],
+         ["info", {"step": 2}]])),
+    "structured content that is no object, in the modern era": (
+        "workshop", ["call_tool", "squares", {"count": 3}], Eras(
+            {**says("[0,1,4]"), "structuredContent": None},
+            {**says("[0,1,4]"), "structuredContent": [0, 1, 4]})),
+    "an image, from a tool whose name is no ASCII": ("workshop", ["call_tool", ODD_NAME, {}], {
+        "content": [{"text": "a dot"}, {"type": "image", "mimeType": "image/png",
+                                        "data": "cG5n"}]}),
+    "the answers to eight calls at once, each its own": (
+        "workshop", ["gather", *(["call_tool", "work", {"steps": n}] for n in range(8))],
+        [{"structuredContent": {"done": n}} for n in range(8)]),
+    "the resource templates": ("workshop", ["list_resource_templates"], {"resourceTemplates": [
+        {"uriTemplate": "work://{year}/{name}", "mimeType": "application/json"}]}),
+    "the bytes of a resource": ("workshop", ["read_resource", "work://logo"], {
+        "contents": [{"uri": "work://logo", "mimeType": "image/png", "blob": "cG5n"}]}),
+    "a resource from a template": ("workshop", ["read_resource", "work://1999/t%C3%A9a"], {
+        "contents": [{"text": '{"year":1999,"name":"t\\u00e9a"}'}]}),
+    "a prompt, filled in": ("workshop", ["get_prompt", "plan", {"topic": "tea", "steps": "4"}], {
+        "messages": [{"role": "assistant", "content": {"text": "What next?"}},
+                     {"role": "user", "content": {"text": "4 steps to tea"}}]}),
+    "suggestions for an argument": ("workshop", [
+        "complete", {"type": "ref/prompt", "name": "plan"}, {"name": "topic", "value": "te"}], {
+            "completion": {"values": ["tea"], "total": 1, "hasMore": False}}),
+    "its own timeout, when it no longer waits": (
+        "workshop", ["call_tool", "linger", {}, 0.5], {"code": -32001}),
+    "the cancelling of that call": ("workshop", ["call_tool", "find_end", {}], says("cancelled")),
+    "another log level, where it can be set": (
+        "workshop", ["set_logging_level", "error"], Eras({"code": None}, {})),
+}
+
+
+def hold_served_talk(peers, peer, transport, mode):
+    """Have a peer's client talk to each of our servers; return what it got in each case."""
+    talks = []
+    with contextlib.ExitStack() as stack:
+        for name, files in SERVED_FILES.items():
+            command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", *(
+                str(path) for file in files for path in (ROOT / file, peers.folder / file)
+                if path.exists())]
+            target = [*command, "--stdio"] if transport == "stdio" else stack.enter_context(
+                run_server(*command, "--port", "0"))
+            talks.append([target, [(case, words) for case, (server, words, _) in SERVED.items()
+                                   if server == name]])
+        code, output, errors = run_child(
+            *peers.command(peer, "peer_client.py", json.dumps([mode, talks])))
+    assert code == 0, errors[-3000:]
+    return dict(collections.ChainMap(*json.loads(output)))
+
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("case", SERVED)
+def test_interop_a_peers_client_gets_from_our_server(case, peer, peers):
+    found = {link: peers.talk(hold_served_talk, peer, *link)[case] for link in SERVED_LINKS}
+    check_links(SERVED[case][2], found)
+
+
+# ---- our client and a peer's server
+
+PEER_SERVER = '''
+import json, socket, sys
+from typing import Annotated
+from pydantic import BaseModel, Field
+try:
+    from fastmcp import Context, FastMCP
+    server = FastMCP("peer", version="9.8.7", instructions="Be kind.", list_page_size=2)
+    make_app, run_options = server.http_app, {"show_banner": False}
+except ImportError:
+    from mcp.server.mcpserver import Context, MCPServer
+    server = MCPServer("peer", version="9.8.7", instructions="Be kind.")
+    make_app, run_options = server.streamable_http_app, {}
+
+class Sum(BaseModel):
+    total: int
+
+@server.tool()
+def add(a: int, b: int = 2) -> Sum:
+    """Add two numbers."""
+    return Sum(total=a + b)
+
+@server.tool(name="NAME")
+def echo(text: str) -> str:
+    return text
+
+@server.tool()
+def fail(reason: str) -> str:
+    raise ValueError(reason)
+
+@server.tool()
+async def work(ctx: Context) -> str:
+    await ctx.report_progress(1, 2, "half")
+    await ctx.info("halfway")
+    await ctx.report_progress(2, 2)
+    return "done"
+
+@server.tool()
+async def ask(ctx: Context) -> str:
+    try:
+        await ctx.elicit("How much?", Sum)
+    except Exception as error:
+        return f"refused: {error}"
+
+@server.tool()
+def find_region(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
+    return region
+
+@server.resource("peer://motto", mime_type="text/plain")
+def motto() -> str:
+    return "Stra\u00dfe \U0001f600"
+
+@server.resource("peer://dot", mime_type="image/png")
+def dot() -> bytes:
+    return b"png"
+
+@server.resource("peer://NAME/{name}".replace(" ", ""))
+def greeting(name: str) -> str:
+    return f"hello {name}"
+
+@server.prompt()
+def plan(topic: str) -> str:
+    return f"Plan {topic}"
+
+if sys.argv[1] == "stdio":
+    server.run("stdio", **run_options)
+else:
+    import uvicorn
+    # Without the protocol's number asyncio would not set TCP_NODELAY: 40 ms for each stream.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    print(f"peer serves http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+    config = uvicorn.Config(make_app(**json.loads(sys.argv[1])), log_level="warning",
+                            timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listener])
+'''.replace("NAME", ODD_NAME)
+
+PEER_SCRIPTS = {"peer_client.py": PEER_CLIENT, "peer_server.py": PEER_SERVER,
+                "workshop.py": WORKSHOP}
+
+APP_OPTIONS = {"HTTP": {}, "stateless HTTP": {"stateless_http": True, "json_response": True}}
+ASKED_LINKS = [(transport, era) for transport in (*APP_OPTIONS, "stdio")
+               for era in ("legacy", "modern", "auto")]
+
+# What our client gets: the words that ask for it, and the answer.
+ASKED = {
+    "the version that was asked for": (["protocol_version"], Eras("2025-11-25", "2026-07-28")),
+    "the name of the server": (["server_info"], {"name": "peer", "version": "9.8.7"}),
+    "the capabilities": (["capabilities"], {"tools": {}, "resources": {}, "prompts": {}}),
+    "all pages of a list": (["list_tools"], [
+        {"name": "add", "description": "Add two numbers.", "inputSchema": {"required": ["a"]},
+         "outputSchema": {"required": ["total"]}}, {"name": ODD_NAME}, {"name": "fail"},
+        {"name": "work"}, {"name": "ask"}, {"name": "find_region"}]),
+    "structured content": (["call_tool", "add", {"a": 1}], {
+        "structuredContent": {"total": 3}, "isError": False}),
+    "isError for an argument of the wrong type": (["call_tool", "add", {"a": "x"}], {
+        "isError": True}),
+    "isError for an unknown tool": (["call_tool", "none"], {"isError": True}),
+    "isError from a tool that fails": (["call_tool", "fail", {"reason": "so"}], {"isError": True}),
+    "a long text, whatever is in it, from a tool whose name is no ASCII": (
+        ["call_tool", ODD_NAME, {"text": ODD_TEXT * 5000}], says(ODD_TEXT * 5000)),
+    "the result of a call with an argument that goes into a header too": (
+        ["call_tool", "find_region", {"region": "eu"}], says("eu")),
+    "the result of a call that reports": (["request", "tools/call", {
+        "name": "work", "_meta": {"progressToken": "p", mcpkit.META_LOG_LEVEL: "info"}}],
+        says("done")),
+    "the result of a tool that asks in vain": (["call_tool", "ask"], {"isError": False}),
+    "the list of resources": (["list_resources"], [
+        {"uri": "peer://motto", "name": "motto", "mimeType": "text/plain"},
+        {"uri": "peer://dot", "name": "dot", "mimeType": "image/png"}]),
+    "the resource templates": (["list_resource_templates"], [{"name": "greeting"}]),
+    "the text of a resource": (["read_resource", "peer://motto"], {"contents": [
+        {"uri": "peer://motto", "mimeType": "text/plain", "text": "Stra\u00dfe \U0001f600"}]}),
+    "the bytes of a resource": (["read_resource", "peer://dot"], {
+        "contents": [{"mimeType": "image/png", "blob": "cG5n"}]}),
+    "a resource from a template": (["read_resource", "peer://gr\u00f6\u00dfe\u4e16/Ann%20B"], {
+        "contents": [{"text": "hello Ann B"}]}),
+    "an error for an unknown resource": (["read_resource", "peer://none"], {"code": -32602}),
+    "the list of prompts": (["list_prompts"], [
+        {"name": "plan", "arguments": [{"name": "topic", "required": True}]}]),
+    "a prompt, filled in": (["get_prompt", "plan", {"topic": "tea"}], {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Plan tea"}}]}),
+}
+
+
+def ask_peer(client, name, *arguments):
+    member = getattr(client, name)
+    try:
+        return member(*arguments) if callable(member) else member
+    except mcpkit.MCPKitError as error:
+        return {"code": getattr(error, "code", None), "error": str(error)}
+
+
+def hold_asked_talk(peers, peer, transport, era):
+    """Have our client talk to a peer's server; return what it got in each case, and was told."""
+    told, exchanges = [], []
+    with mcpkit.Client(peers.target(peer, transport), era=era, timeout=PEER_SECONDS / 3,
+                       discover_timeout=PEER_SECONDS / 3,
+                       on_notification=lambda *words: told.append(words),
+                       observe=exchanges.append) as client:
+        found = {case: ask_peer(client, *words) for case, (words, _) in ASKED.items()}
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            sums = pool.map(lambda a: ask_peer(client, "call_tool", "add", {"a": a, "b": 0}),
+                            range(24))
+        session_id = client.session_id
+    return {**found, "told": told, "sums": list(sums), "last": exchanges[-1], "id": session_id}
+
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("case", ASKED)
+def test_interop_our_client_gets_from_a_peers_server(case, peer, peers):
+    found = {link: peers.talk(hold_asked_talk, peer, *link)[case] for link in ASKED_LINKS}
+    check_links(ASKED[case][1], found)
+
+
+@needs_peers
+@each_peer
+def test_interop_our_client_gives_each_of_eight_threads_its_own_answers(peer, peers):
+    found = {link: peers.talk(hold_asked_talk, peer, *link)["sums"] for link in ASKED_LINKS}
+    check_links([{"structuredContent": {"total": a}} for a in range(24)], found)
+
+
+@needs_peers
+@each_peer
+def test_interop_our_client_is_told_of_progress_and_logs_as_they_come(peer, peers):
+    found = {link: peers.talk(hold_asked_talk, peer, *link)["told"] for link in ASKED_LINKS
+             if link[0] != "stateless HTTP"}         # whose answers are single JSON objects
+    for told in found.values():
+        assert [method for method, _ in told] == [
+            "notifications/progress", "notifications/message", "notifications/progress"]
+        assert told[0][1] == {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
+        assert told[1][1]["level"] == "info" and "halfway" in str(told[1][1]["data"])
+        assert told[2][1] == {"progressToken": "p", "progress": 2, "total": 2}
+
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("transport", ("HTTP", "stdio"))
+def test_interop_a_legacy_server_that_asks_us_hears_that_we_cannot_answer(transport, peer, peers):
+    found = peers.talk(hold_asked_talk, peer, transport, "legacy")
+    check_links(says("refused: Method not found"),
+                {(transport, "legacy"): found["the result of a tool that asks in vain"]})
+
+
+@needs_peers
+@each_peer
+def test_interop_our_client_ends_the_session_that_a_legacy_server_opened(peer, peers):
+    for link in ASKED_LINKS:
+        found, has_session = peers.talk(hold_asked_talk, peer, *link), link == ("HTTP", "legacy")
+        assert (found["id"] is not None) == has_session
+        assert ((found["last"].method, found["last"].status) == ("DELETE", 200)) == has_session
+
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("era", ("modern", "auto"))
+def test_interop_a_stdio_server_that_starts_slowly_is_met_in_the_modern_era(era, peer, peers):
+    with mcpkit.Client(peers.target(peer, "stdio"), era=era, discover_timeout=0.01,
+                       timeout=PEER_SECONDS / 3) as client:
+        assert (client.era, client.list_prompts()[0]["name"]) == ("modern", "plan")
+
+
+# ---- the probe and the command line
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("transport", (*APP_OPTIONS, "stdio"))
+def test_interop_the_probe_finds_both_eras_of_a_peers_server_and_no_fault(transport, peer, peers):
+    report = mcpkit.probe(peers.target(peer, transport), timeout=PEER_SECONDS)
+    assert report["verdict"] == "pass"
+    # FastMCP's server pages its list by two; the probe reads one page, and says so.
+    pages = [check for check in report["checks"] if check["status"] != "ok"]
+    assert {check["id"].partition("-")[2] for check in pages} <= {"pages"}
+    tools = 2 if pages else 6
+    eras = {name: (era["verdict"], era["protocolVersion"], len(era["tools"]), era["session"])
+            for name, era in report["eras"].items()}
+    assert eras == {"legacy": ("pass", "2025-11-25", tools, transport == "HTTP"),
+                    "modern": ("pass", "2026-07-28", tools, False)}
+
+
+# What a command does: its name, the words after its target, its exit code and its JSON.
+COMMANDS = {
+    "list names what there is": ("list", [], 0, {
+        "tools": [{"name": "add"}, {}, {}, {}, {}, {}], "resources": [{}, {"name": "dot"}],
+        "resourceTemplates": [{"name": "greeting"}], "prompts": [{"name": "plan"}]}),
+    "call reads numbers by the tool's schema": ("call", ["add", "a=40"], 0, {
+        "structuredContent": {"total": 42}}),
+    "call takes JSON beside them": ("call", ["add", "b:=5", "--args", '{"a": 1}'], 0, {
+        "structuredContent": {"total": 6}}),
+    "call fails where the tool does": ("call", ["fail", "reason=because"], 5, {"isError": True}),
+    "read prints the contents": ("read", ["peer://motto"], 0, {
+        "contents": [{"text": "Stra\u00dfe \U0001f600"}]}),
+    "prompt fills one in": ("prompt", ["plan", "topic=tea"], 0, {
+        "messages": [{"content": {"text": "Plan tea"}}]}),
+    "send sends any request": ("send", ["prompts/list"], 0, {"prompts": [{"name": "plan"}]}),
+    "probe passes": ("probe", ["--timeout", "60"], 0, {"verdict": "pass", "eras": {
+        "legacy": {"verdict": "pass"}, "modern": {"verdict": "pass"}}}),
+}
+
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("transport", ("HTTP", "stdio"))
+@pytest.mark.parametrize("case", COMMANDS)
+def test_interop_on_the_command_line_with_a_peers_server(case, transport, peer, peers):
+    name, words, exit_code, wanted = COMMANDS[case]
+    target = peers.target(peer, transport)
+    before, after = ([], ["--", *target]) if transport == "stdio" else ([target], [])
+    code, output, errors = run_child(sys.executable, "mcpkit.py", name, *before, *words, "--json",
+                                     *after)
+    assert code == exit_code, errors
+    assert pick(json.loads(output), wanted) == wanted
