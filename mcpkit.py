@@ -239,16 +239,19 @@ def find_era(version: Optional[str]) -> str:
     return "modern" if version in MODERN_VERSIONS else "legacy"
 
 
+def _list_methods(version: str) -> Dict[str, Method]:
+    order = PROTOCOL_VERSIONS.index
+    return {name: fact for name, fact in METHODS.items()
+            if order(fact.added) <= order(version)
+            and (fact.removed is None or order(version) < order(fact.removed))}
+
+
+METHODS_OF = {version: _list_methods(version) for version in PROTOCOL_VERSIONS}
+
+
 def find_method(name: str, version: str) -> Optional[Method]:
     """Return the facts of a method where the given revision has it, else None."""
-    fact = METHODS.get(name)
-    if fact is None:
-        return None
-    order = PROTOCOL_VERSIONS.index
-    if order(fact.added) > order(version) or (
-            fact.removed is not None and order(fact.removed) <= order(version)):
-        return None
-    return fact
+    return METHODS_OF[version].get(name)
 
 
 def find_status(code: int, era: str) -> int:
@@ -1019,13 +1022,16 @@ DRAFT_07 = "http://json-schema.org/draft-07/schema"
 class CompiledSchema:
     """A schema ready for use, by any number of threads at once."""
 
-    __slots__ = ("_test",)
+    __slots__ = ("_test", "_is_plainly_valid")
 
-    def __init__(self, test: Callable) -> None:
+    def __init__(self, test: Callable, schema: Any = None) -> None:
         self._test = test
+        self._is_plainly_valid = _find_plain_check(schema)
 
     def errors(self, value: Any) -> List[str]:
         """Return a message for each way in which value fails the schema, none if it is valid."""
+        if self._is_plainly_valid(value):
+            return []
         run = _Run()
         faults = run.faults
         try:
@@ -1042,7 +1048,45 @@ class CompiledSchema:
 def compile_schema(schema: Any) -> CompiledSchema:
     """Return schema made ready for use; SchemaError if it is broken or leaves its document."""
     check_schema(schema)
-    return CompiledSchema(_Document(schema, _find_draft(schema)).compile_root())
+    return CompiledSchema(_Document(schema, _find_draft(schema)).compile_root(), schema)
+
+
+# Of these a flat object's schema may consist; those of the second kind say nothing of the value.
+_FLAT_KEYWORDS = {"type", "properties", "required", "additionalProperties"}
+_FLAT_MEMBER_KEYWORDS = {"type", "description", "title", "default", "x-mcp-header"}
+_FLAT_TYPES = {"string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float)}
+
+
+def _find_plain_check(schema: Any) -> Callable[[Any], bool]:
+    """Return a check that passes most of the valid values of most tools' schemas at one look.
+
+    Those schemas are flat: an object with scalar members. What does not pass is tested in full.
+    """
+    if not isinstance(schema, dict) or schema.get("type") != "object" or not (
+            _FLAT_KEYWORDS >= set(schema)) or schema.get("additionalProperties") is not False:
+        return _never
+    kinds = {}
+    for name, member in schema.get("properties", {}).items():
+        kind = member.get("type") if isinstance(member, dict) else None
+        if not isinstance(kind, str) or kind not in _FLAT_TYPES or not (
+                _FLAT_MEMBER_KEYWORDS >= set(member)):
+            return _never
+        kinds[name] = _FLAT_TYPES[kind]
+    required = frozenset(schema.get("required", ()))
+
+    def is_plainly_valid(value: Any) -> bool:
+        if type(value) is not dict or not required <= value.keys():
+            return False
+        for name, member in value.items():
+            if name not in kinds or type(member) not in kinds[name]:
+                return False
+        return True
+
+    return is_plainly_valid
+
+
+def _never(value: Any) -> bool:
+    return False
 
 
 def check_schema(schema: Any) -> None:
@@ -2809,18 +2853,19 @@ def find_allowed_origin(data: bytes, policy: Policy) -> Optional[str]:
 
 def check_meta_complete(inbound: Inbound) -> None:
     """Every request says its version and its client's capabilities."""
-    meta = inbound.message.params.get("_meta")
-    if not isinstance(meta, dict):
-        raise MCPError(INVALID_PARAMS, "Invalid params: _meta must be an object with "
-                       f"{META_PROTOCOL_VERSION} and {META_CLIENT_CAPABILITIES}")
-    for key, wanted in ((META_PROTOCOL_VERSION, str), (META_CLIENT_CAPABILITIES, dict)):
-        if not isinstance(meta.get(key), wanted):
-            raise MCPError(INVALID_PARAMS, f"Invalid params: _meta[{key!r}] must be "
-                           f"{_TYPE_NAMES[wanted]}, but is {shorten(meta.get(key, 'missing'))}")
-    level = meta.get(META_LOG_LEVEL)
-    if level is not None and level not in LOG_LEVELS:
-        raise MCPError(INVALID_PARAMS, f"Invalid params: _meta[{META_LOG_LEVEL!r}] must be one of "
-                       f"{', '.join(LOG_LEVELS)}, but is {shorten(level)}")
+    meta = inbound.meta
+    if not isinstance(meta.get(META_PROTOCOL_VERSION), str):
+        raise refuse_meta(META_PROTOCOL_VERSION, "a string", meta)
+    if not isinstance(meta.get(META_CLIENT_CAPABILITIES), dict):
+        raise refuse_meta(META_CLIENT_CAPABILITIES, "an object", meta)
+    if META_LOG_LEVEL in meta and meta[META_LOG_LEVEL] not in LOG_LEVELS:
+        raise refuse_meta(META_LOG_LEVEL, f"one of {', '.join(LOG_LEVELS)}", meta)
+
+
+def refuse_meta(key: str, wanted: str, meta: dict) -> MCPError:
+    """Return the error for a member of `_meta` that is missing or of the wrong kind."""
+    return MCPError(INVALID_PARAMS, f"Invalid params: _meta[{key!r}] must be {wanted}, but is "
+                    + shorten(meta.get(key, "missing")))
 
 
 def check_headers_equal_body(inbound: Inbound) -> None:
@@ -3252,6 +3297,7 @@ class Server:
         self.limits = Limits(**limits)
         self.runtime = runtime or system_runtime()
         self.sessions = Sessions(self.runtime, self.limits)
+        self._own_meta = {META_SERVER_INFO: self.info}
         self._cache_hints = {"ttlMs": ttl_ms, "cacheScope": cache_scope}
         self.tools: Dict[str, Item] = {}
         self.resources: Dict[str, Item] = {}
@@ -3430,7 +3476,9 @@ class Server:
         if METHODS[route.message.method].cacheable:
             result = {**self._cache_hints, **result}
         if route.era == "modern":
-            meta = {META_SERVER_INFO: self.info, **result.get("_meta", {})}
+            meta = self._own_meta
+            if "_meta" in result:
+                meta = {**meta, **result["_meta"]}
             result = {"resultType": "complete", **result, "_meta": meta}
         return result
 
@@ -3674,8 +3722,8 @@ def build_tool_result(value: Any, tool: Item, era: str) -> dict:
     errors = tool.output_schema.errors(value) if tool.output_schema else ()
     if errors:
         raise ValueError("the result breaks the tool's own outputSchema: " + "; ".join(errors))
-    result = {"content": [build_content_block(value if isinstance(value, str)
-                                              else encode_json(value))]}
+    text = value if isinstance(value, str) else encode_json(value)
+    result = {"content": [{"type": "text", "text": text}]}
     # Spec: 2025-11-25 and older: structured content is an object, or there is none.
     if isinstance(value, dict) or era == "modern":
         result["structuredContent"] = value
@@ -3852,7 +3900,8 @@ class SocketReader:
             if self._buffer[:2] == b"\r\n":          # RFC 9112, 2.2: empty lines before a request
                 self._buffer = self._buffer.lstrip(b"\r\n")
             end = self._buffer.find(b"\r\n\r\n")
-            self._check_head(end)
+            if end < 0 or end > self._limits.max_head:
+                self._check_head(end)
             if end >= 0:
                 head, self._buffer = self._buffer[:end], self._buffer[end + 4:]
                 return head
@@ -4268,13 +4317,9 @@ class HTTPService(http.server.ThreadingHTTPServer):
         self.admit = functools.lru_cache(maxsize=64)(functools.partial(admit, self.policy))
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.server_address[1]}{path}"
+        self.is_stopping = False             # connections are no longer kept
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether connections are no longer kept."""
-        return self._stopped.is_set()
 
     def server_bind(self) -> None:
         """Bind without looking up our own name, which can hang where there is no resolver."""
@@ -4291,6 +4336,7 @@ class HTTPService(http.server.ThreadingHTTPServer):
 
     def stop(self) -> None:
         """End open streams, take no more requests and free the address."""
+        self.is_stopping = True
         self._stopped.set()
         for channel in tuple(self.watched):
             if channel.closed is not None:

@@ -4,18 +4,22 @@
 
 Both servers answer the same modern `tools/call` of pong over 16 keep-alive connections. The plain
 one is http.server tuned as far as it goes (no Nagle, one write an answer, HTTP/1.1) with a fixed
-answer and no checks. Server and load are pinned to a core each where the system can. Machines
-differ and are noisy: only the ratio, taken in rounds of one run, means something.
+answer and no checks. Server and load are pinned to a core each where the system can. The load
+comes from wrk where it is installed, else from this file, whose own cost then flattens the ratio.
+Machines differ and are noisy: only the ratio, taken in rounds of one run, means something.
 """
 import argparse
 import http.server
 import json
 import os
+import re
 import selectors
+import shutil
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 MCPKIT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "mcpkit.py")
@@ -79,33 +83,77 @@ def start(command):
     return child, int(line.split("127.0.0.1:")[1].split("/")[0])
 
 
+def read_answer(sock):
+    """Return one whole answer; wrong ones end the run."""
+    data = b""
+    while True:
+        data += sock.recv(65536)
+        head, end, body = data.partition(b"\r\n\r\n")
+        length = head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]
+        if end and len(body) >= int(length):
+            break
+    if b"pong" not in body or not head.startswith(b"HTTP/1.1 200"):
+        raise SystemExit(f"a wrong answer: {data[:500]!r}")
+    return data
+
+
 def load(port, seconds):
-    """Return requests a second over CONNECTIONS connections, each answer read to its end."""
-    selector, buffers = selectors.DefaultSelector(), {}
+    """Return requests a second over CONNECTIONS connections.
+
+    The first answer of each is read and checked; the others must be as long and end alike, so
+    that checking them costs the load little.
+    """
+    selector, missing, size, tail = selectors.DefaultSelector(), {}, 0, b""
     for _ in range(CONNECTIONS):
         sock = socket.create_connection(("127.0.0.1", port))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.sendall(REQUEST)
+        answer = read_answer(sock)
+        size, tail = len(answer), answer[-20:]
         selector.register(sock, selectors.EVENT_READ)
-        buffers[sock] = b""
+        missing[sock] = size
         sock.sendall(REQUEST)
     done, started = 0, time.perf_counter()
     while time.perf_counter() - started < seconds:
         for key, _ in selector.select(1):
             sock = key.fileobj
-            data = buffers[sock] + sock.recv(65536)
-            head, end, body = data.partition(b"\r\n\r\n")
-            length = head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]
-            if not end or len(body) < int(length):
-                buffers[sock] = data
+            data = sock.recv(65536)
+            missing[sock] -= len(data)
+            if missing[sock] > 0 and data:
                 continue
-            if b"pong" not in body or not head.startswith(b"HTTP/1.1 200"):
+            if missing[sock] or not data.endswith(tail):
                 raise SystemExit(f"a wrong answer: {data[:500]!r}")
-            done, buffers[sock] = done + 1, b""
+            done, missing[sock] = done + 1, size
             sock.sendall(REQUEST)
     rate = done / (time.perf_counter() - started)
-    for sock in buffers:
+    for sock in missing:
         sock.close()
     return rate
+
+
+WRK_SCRIPT = """
+wrk.method = "POST"
+wrk.body = [=[%s]=]
+for name, value in string.gmatch([=[%s]=], "([^:\\n]+): ([^\\n]+)") do wrk.headers[name] = value end
+"""
+
+
+def load_with_wrk(port, seconds):
+    """Return requests a second as wrk measures them; one answer is checked before."""
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.sendall(REQUEST)
+        read_answer(sock)
+    lines = [line for line in REQUEST.decode().partition("\r\n\r\n")[0].split("\r\n")[2:]
+             if not line.startswith("Content-Length")]
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(WRK_SCRIPT % (MESSAGE.decode(), "\n".join(lines)))
+        script.flush()
+        out = subprocess.run(["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{max(1, round(seconds))}s", "-s",
+                              script.name, f"http://127.0.0.1:{port}/mcp"],
+                             capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in out:
+        raise SystemExit(f"wrong answers: {out}")
+    return float(re.search(r"Requests/sec: +([0-9.]+)", out).group(1))
 
 
 def measure_rates(seconds, rounds):
@@ -113,10 +161,11 @@ def measure_rates(seconds, rounds):
     servers = {"mcpkit": start([sys.executable, MCPKIT, "serve", "--port", "0"]),
                "plain http.server": start([sys.executable, __file__, "--plain"])}
     rates = {name: [] for name in servers}
+    measure = load_with_wrk if shutil.which("wrk") else load
     try:
         for _ in range(rounds):
             for name, (_, port) in servers.items():
-                rates[name].append(load(port, seconds))
+                rates[name].append(measure(port, seconds))
     finally:
         for child, _ in servers.values():
             child.terminate()
@@ -165,7 +214,8 @@ def main():
         print(json.dumps({"requestsPerSecond": rates, "ratio": ratio, "cpuSeconds": starts}))
         return None
     print(f"tools/call of pong, {CONNECTIONS} keep-alive connections, Python "
-          f"{sys.version.split()[0]}, {os.cpu_count()} cores")
+          f"{sys.version.split()[0]}, {os.cpu_count()} cores, load from "
+          + ("wrk" if shutil.which("wrk") else "this file"))
     for name, values in rates.items():
         print(f"  {name:<20} {medians[name]:8.0f} requests/s   (rounds: "
               f"{', '.join(f'{value:.0f}' for value in values)})")
