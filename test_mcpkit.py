@@ -4638,6 +4638,96 @@ def test_the_testers_curl_commands_give_what_the_tester_shows():
         assert (wrong.status, wrong.json["error"]["code"]) == (400, -32020)
 
 
+# ---- the README: every command in it gives what it shows
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def read_blocks():
+    """Yield (language, text) of the fenced blocks of the README."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.M | re.S)
+
+
+class ReadmeShell:
+    """Runs the README's commands in a folder, its servers on ports that the system picks."""
+
+    def __init__(self, folder):
+        self.folder, self.ports, self.children = folder, {}, []
+
+    def run(self, command):
+        """Run a command and return what it prints, with the README's ports and no times."""
+        for shown, port in self.ports.items():
+            command = command.replace(f":{shown}/", f":{port}/")
+        if " serve" in command and "--stdio" not in command:
+            out = self.start(command)
+        else:
+            out = self.shell(command).communicate(timeout=WAIT)[0]
+        for shown, port in self.ports.items():
+            out = out.replace(f":{port}", f":{shown}")
+        return re.sub(r"\d+ ms", "N ms", out)
+
+    def start(self, command):
+        """Start a server and return its first line."""
+        given = re.search(r" --port (\d+)", command)
+        shown = given.group(1) if given else "8000"
+        child = self.shell("exec " + command.replace(f" --port {shown}", "") + " --port 0")
+        self.children.append(child)
+        line = child.stdout.readline()
+        self.ports[shown] = re.search(r":(\d+)/", line).group(1)
+        return line
+
+    def shell(self, command):
+        environment = {**os.environ, "PATH": f"{self.folder}{os.pathsep}{os.environ['PATH']}"}
+        return subprocess.Popen(["sh", "-c", command], cwd=self.folder, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, env=environment)
+
+
+@pytest.fixture
+def readme_shell(tmp_path):
+    shutil.copy(ROOT / "mcpkit.py", tmp_path)
+    (tmp_path / "python3").symlink_to(sys.executable)
+    shell = ReadmeShell(tmp_path)
+    yield shell
+    for child in shell.children:
+        child.terminate()
+        child.wait(WAIT)
+        child.stdout.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the README's commands are for a shell")
+def test_every_command_of_the_readme_prints_what_the_readme_shows(readme_shell):
+    for language, text in read_blocks():
+        if language == "python":
+            name = re.match(r"# (\w+\.py)\n", text).group(1)
+            (readme_shell.folder / name).write_text(text, encoding="utf-8")
+            continue
+        assert language == "console"
+        for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
+            command, _, shown = part.partition("\n")
+            assert readme_shell.run(command) == re.sub(r"\d+ ms", "N ms", shown), command
+
+
+def test_the_readme_names_every_limit_and_exit_code_and_version():
+    for name, default in zip(mcpkit.Limits._fields, mcpkit.Limits()):
+        option = "--" + name.replace("_", "-")
+        assert f"| `{option}` | {int(default)} | {mcpkit.LIMIT_MEANING[name]} |" in README
+    for code, meaning in mcpkit.EXIT_CODES.items():
+        assert f"| {code} | {meaning} |" in README
+    for version in mcpkit.PROTOCOL_VERSIONS:
+        assert f"\n| {version} | {mcpkit.find_era(version)} |" in README
+
+
+def test_the_readme_names_only_make_targets_that_there_are():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    assert set(re.findall(r"`make ([a-z-]+)", README)) <= targets
+
+
+def test_the_samples_run():
+    ran = subprocess.run([sys.executable, "-W", "error", "samples/bench.py", "--seconds", "0.1",
+                          "--rounds", "1", "--json"], capture_output=True, timeout=120, cwd=ROOT)
+    assert json.loads(ran.stdout)["ratio"] > 0, ran.stderr
+
+
 PEERS = {"python-sdk": "sdk/bin/python", "FastMCP": "fastmcp/bin/python"}
 PEERS_FOLDER = os.path.abspath(os.environ.get("MCPKIT_PEERS", "no folder"))
 PEER_SECONDS = 60.0                    # no wait for a peer is longer
