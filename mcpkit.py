@@ -3929,6 +3929,9 @@ class SocketReader:
         Raises HTTPRefusal for broken chunks (400), too much (413), too slow (408), and
         ConnectionError when the client vanishes in the middle.
         """
+        if length is not None and length <= len(self._buffer):
+            body, self._buffer = self._buffer[:length], self._buffer[length:]
+            return body
         deadline = time.monotonic() + self._limits.read_seconds
         if length is not None:
             return self._read_exactly(length, deadline)
@@ -4009,7 +4012,7 @@ class HTTPChannel(Channel):
         self._handler = handler
         self._streams = streams              # whether an event stream may be the answer
         self._lock = threading.Lock()
-        self._started = self._last_write = time.monotonic()
+        self.started = self._last_write = time.monotonic()
         self._is_streaming = False           # guarded by _lock, as the two below
         self._is_finished = False
         self._is_broken = False
@@ -4077,7 +4080,7 @@ class HTTPChannel(Channel):
     def _is_due(self, now: float) -> bool:
         if self._is_streaming:
             return now - self._last_write >= KEEP_ALIVE_SECONDS
-        return self._streams and now - self._started >= STREAM_AFTER_SECONDS
+        return self._streams and now - self.started >= STREAM_AFTER_SECONDS
 
     def _cancel(self) -> None:
         self.cancelled = True
@@ -4112,6 +4115,7 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     rbufsize = -1
     is_http_1_0 = False
+    omits_body = False                       # the request was a HEAD
 
     def setup(self) -> None:
         """Prepare to read requests with a reader of our own: strict, fast and bounded in time."""
@@ -4127,6 +4131,7 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
             data = self.reader.read_head()
             if data is None:
                 return
+            self.omits_body = data.startswith(b"HEAD ")
             try:
                 admission = self.server.admit(data)
             except HTTPRefusal:
@@ -4232,7 +4237,7 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         headers += answer.headers
         head = self.build_head(answer.status, JSON_HEADERS + headers if answer.data else headers)
         length = b"" if answer.status == 204 else b"Content-Length: %d\r\n" % len(answer.data)
-        self.send_bytes(b"%b%b\r\n%b" % (head, length, answer.data))
+        self.send_bytes(b"%b%b\r\n%b" % (head, length, b"" if self.omits_body else answer.data))
 
     def send_bytes(self, data: bytes) -> bool:
         """Send bytes; return whether the client still takes them."""
@@ -4400,7 +4405,7 @@ class HTTPService(http.server.ThreadingHTTPServer):
 
     def log_request(self, head: Head, body: bytes, answer: Answer, channel: HTTPChannel) -> None:
         """Write a request and its answer, shortened, to the log."""
-        took = (time.monotonic() - channel._started) * 1000
+        took = (time.monotonic() - channel.started) * 1000
         self.mcp.runtime.log(f"{head.method} {head.target} {shorten(body)}\n"
                              f"  {answer.status} {took:.1f} ms {shorten(answer.data)}")
 
@@ -5407,6 +5412,13 @@ class Client:
                 self.close()
                 raise
 
+    def get(self) -> Incoming:
+        """Return the status, headers and start of the answer to a plain GET, unconnected."""
+        with self._lock:
+            if self._transport is None:
+                self._transport = self._open_transport()
+        return self._transport.get({"Accept": STREAM_TYPE}, self._waits(self._timeout))
+
     def _open_transport(self) -> Any:
         if not isinstance(self._target, str):
             return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take)
@@ -5909,13 +5921,10 @@ def merge_checks(reports: List[EraReport]) -> List[Check]:
 def explain_get(client: Client) -> List[Check]:
     """Return what a plain GET, as a browser would send it, says of an address that is no MCP."""
     try:
-        transport = client._open_transport()
-        client._transport = transport
-        answer = transport.get({"Accept": STREAM_TYPE}, client._waits(PROBE_SECONDS))
+        with contextlib.closing(client):
+            answer = client.get()
     except MCPKitError:
         return []
-    finally:
-        client.close()
     allow = answer.headers.get("allow", "")
     if answer.status == 405:
         return [Check("get", "note", f"a GET is answered with 405 (Allow: {shorten(allow)}): "

@@ -3103,7 +3103,6 @@ FRAMING = {
     "a compressed body": (make_raw(PING, "Content-Encoding: gzip"), 415),
     "C80 only JSON": (make_raw(PING).replace(b", text/event-stream", b""), 406),
     "C90 PUT": (make_raw(PING, method="PUT"), 405),
-    "C90 HEAD": (make_raw(b"", method="HEAD"), 405),
     "GET without sessions": (make_raw(b"", method="GET"), 405),
     "DELETE without sessions": (make_raw(b"", method="DELETE"), 405),
     "an expectation that is none": (make_raw(PING, "Expect: tea"), 417),
@@ -3119,6 +3118,12 @@ def test_a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next
     assert b"Connection: close" in head.split(b"\r\n")
     error = json.loads(body)
     assert error["id"] is None and error["error"]["message"]
+
+
+def test_c90_a_head_is_405_without_a_body(pong):
+    answer = send_raw(pong, make_raw(b"", method="HEAD"))
+    assert answer.startswith(b"HTTP/1.1 405 ") and answer.endswith(b"\r\n\r\n")
+    assert b"\r\nAllow: POST\r\n" in answer
 
 
 @cases({name: FRAMING[name] for name in FRAMING if "without end" not in name})
