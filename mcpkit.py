@@ -2716,26 +2716,22 @@ class Policy(NamedTuple):
         return "GET, POST, DELETE" if self.sessions else "POST"
 
 
-class Inbound(NamedTuple):
-    """One message as it came in: all that the checks of a ladder may look at."""
+class Offer(NamedTuple):
+    """What a server has on one of its transports, as far as the checks must know."""
+
+    features: frozenset                  # "tools", "resources", ...
+    needs_session: bool                  # legacy clients must name a session
+
+
+class Route(NamedTuple):
+    """A message with all that decides how it is served: what the checks of a ladder look at."""
 
     message: Message
     meta: dict                           # the message's _meta, empty when missing or no object
     headers: Optional[Headers]           # None on stdio
     session: Optional[Session]           # the living legacy session that it belongs to
-    capabilities: frozenset              # which features the server offers
-    needs_session: bool                  # whether this transport keeps legacy sessions
-
-
-class Route(NamedTuple):
-    """A message that passed its ladder, and how it is to be served."""
-
     era: str
-    version: str
-    message: Message
-    meta: dict
-    headers: Headers
-    session: Optional[Session]
+    version: str                         # under which it is to be served; checked by the ladder
 
 
 # ---- Before the body is read: these look at the head only.
@@ -2851,9 +2847,9 @@ def find_allowed_origin(data: bytes, policy: Policy) -> Optional[str]:
 
 # ---- The modern ladder. Spec: 2026-07-28 basic, _meta; streamable-http, Server Validation.
 
-def check_meta_complete(inbound: Inbound) -> None:
+def check_meta_complete(route: Route, offer: Offer) -> None:
     """Every request says its version and its client's capabilities."""
-    meta = inbound.meta
+    meta = route.meta
     if not isinstance(meta.get(META_PROTOCOL_VERSION), str):
         raise refuse_meta(META_PROTOCOL_VERSION, "a string", meta)
     if not isinstance(meta.get(META_CLIENT_CAPABILITIES), dict):
@@ -2868,12 +2864,12 @@ def refuse_meta(key: str, wanted: str, meta: dict) -> MCPError:
                     + shorten(meta.get(key, "missing")))
 
 
-def check_headers_equal_body(inbound: Inbound) -> None:
+def check_headers_equal_body(route: Route, offer: Offer) -> None:
     """The headers say what the body says, so that a proxy may route by them."""
-    if inbound.headers is None:
+    if route.headers is None:
         return
-    headers, message = inbound.headers, inbound.message
-    version = inbound.meta[META_PROTOCOL_VERSION]
+    headers, message = route.headers, route.message
+    version = route.meta[META_PROTOCOL_VERSION]
     if headers.get("mcp-protocol-version") != version:
         raise refuse_mismatch(HEADER_PROTOCOL_VERSION, headers, version)
     if headers.get("mcp-method") != message.method:
@@ -2899,9 +2895,9 @@ def refuse_mismatch(name: str, headers: Headers, body: Any) -> MCPError:
                     + ("nothing" if body is None else shorten(body)))
 
 
-def check_version_supported(inbound: Inbound) -> None:
+def check_version_supported(route: Route, offer: Offer) -> None:
     """The request's version is one that the modern era has here."""
-    requested = inbound.meta[META_PROTOCOL_VERSION]
+    requested = route.version
     if requested not in MODERN_VERSIONS:
         raise refuse_version(requested)
 
@@ -2915,13 +2911,11 @@ def refuse_version(requested: str) -> MCPError:
 
 # ---- The legacy ladder. Spec: 2025-11-25 transports, Session Management, Protocol Version Header.
 
-def check_session(inbound: Inbound) -> None:
+def check_session(route: Route, offer: Offer) -> None:
     """Where sessions are kept, everything but `initialize` names one that lives."""
-    if not inbound.needs_session or inbound.session is not None:
-        return
-    if getattr(inbound.message, "method", None) == "initialize":
-        return
-    raise refuse_session(inbound.headers)
+    if offer.needs_session and route.session is None and (
+            getattr(route.message, "method", None) != "initialize"):
+        raise refuse_session(route.headers)
 
 
 def refuse_session(headers: Headers) -> HTTPRefusal:
@@ -2932,34 +2926,34 @@ def refuse_session(headers: Headers) -> HTTPRefusal:
                        "send initialize without a session ID")
 
 
-def check_version_header(inbound: Inbound) -> None:
+def check_version_header(route: Route, offer: Offer) -> None:
     """The version header names a revision that is spoken here."""
-    version = (inbound.headers or {}).get("mcp-protocol-version")
+    version = (route.headers or {}).get("mcp-protocol-version")
     if version is not None and version not in LEGACY_VERSIONS:
         raise refuse_version(version)
 
 
 # ---- What both eras check last.
 
-def check_method_known(inbound: Inbound) -> None:
+def check_method_known(route: Route, offer: Offer) -> None:
     """The revision has the method, and the server offers its feature."""
-    if not isinstance(inbound.message, Request):
+    if not isinstance(route.message, Request):
         return
-    method = inbound.message.method
-    fact = find_method(method, find_version(inbound))
-    if fact is None or (fact.capability and fact.capability not in inbound.capabilities):
+    method = route.message.method
+    fact = find_method(method, route.version)
+    if fact is None or (fact.capability and fact.capability not in offer.features):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
 
 
 _TYPE_NAMES = {str: "a string", dict: "an object"}
 
 
-def check_params(inbound: Inbound) -> None:
+def check_params(route: Route, offer: Offer) -> None:
     """The method's parameters are there and of their types."""
-    if not isinstance(inbound.message, Request):
+    if not isinstance(route.message, Request):
         return
-    params = inbound.message.params
-    for name, (wanted, required) in METHODS[inbound.message.method].params.items():
+    params = route.message.params
+    for name, (wanted, required) in METHODS[route.message.method].params.items():
         value = params.get(name)
         if value is None and not required:
             continue
@@ -2985,35 +2979,35 @@ def is_modern(meta: dict, headers: Optional[Headers]) -> bool:
             or headers is not None and headers.get("mcp-protocol-version") in MODERN_VERSIONS)
 
 
-def find_version(inbound: Inbound) -> str:
-    """Return the revision under which a message is to be served."""
-    if META_PROTOCOL_VERSION in inbound.meta:
-        return inbound.meta[META_PROTOCOL_VERSION]
-    if inbound.session is not None:
-        return inbound.session.version
-    return (inbound.headers or {}).get("mcp-protocol-version", ASSUMED_VERSION)
+def build_route(message: Message, headers: Optional[Headers],
+                session: Optional[Session]) -> Route:
+    """Return the Route of a message, not yet checked."""
+    meta = find_meta(message)
+    header = None if headers is None else headers.get("mcp-protocol-version")
+    if is_modern(meta, headers):
+        version = meta.get(META_PROTOCOL_VERSION, header)
+        return Route(message, meta, headers, None, "modern", version)
+    version = header or ASSUMED_VERSION if session is None else session.version
+    return Route(message, meta, headers, session, "legacy", version)
 
 
-def classify_message(inbound: Inbound) -> Route:
-    """Return the Route of a message; raises MCPError or HTTPRefusal of the first check it fails.
+def classify_message(route: Route, offer: Offer) -> None:
+    """Raise the MCPError or HTTPRefusal of the first check that a message fails.
 
     Notifications and responses climb only the part of the ladder that concerns them: the modern
     transport asks nothing of a notification but a version that is spoken.
     """
-    message, meta, headers, session = inbound[:4]
-    if not is_modern(meta, headers):
-        for check in LEGACY_LADDER:
-            check(inbound)
-        return Route("legacy", find_version(inbound), message, meta, headers or {}, session)
-    if isinstance(message, Response):
+    if route.era == "legacy":
+        ladder = LEGACY_LADDER
+    elif isinstance(route.message, Request):
+        ladder = MODERN_LADDER
+    elif isinstance(route.message, Notification):
+        ladder = (check_version_supported,)
+    else:
         # Spec: streamable-http, Sending Messages: the client MUST NOT send responses.
         raise MCPError(INVALID_REQUEST, "Invalid Request: a modern client sends no responses")
-    if isinstance(message, Request):
-        for check in MODERN_LADDER:
-            check(inbound)
-    elif META_PROTOCOL_VERSION in meta:
-        check_version_supported(inbound)
-    return Route("modern", find_version(inbound), message, meta, headers or {}, None)
+    for check in ladder:
+        check(route, offer)
 
 
 # =============================================================================================
@@ -3172,7 +3166,7 @@ class Context:
     @property
     def headers(self) -> Mapping:
         """The HTTP headers of the request, names in lower case, read-only; empty on stdio."""
-        return types.MappingProxyType(self._route.headers)
+        return types.MappingProxyType(self._route.headers or {})
 
     @property
     def session_id(self) -> Optional[str]:
@@ -3425,26 +3419,25 @@ class Server:
         session that it names. In 2025-03-26 the value may be a batch.
         """
         if isinstance(value, list) and value and self._takes_batches(headers, session):
+            if needs_session and session is None:
+                return build_refusal(refuse_session(headers))
             answers = [self.receive(part, headers, session, channel, needs_session)
                        for part in value]
             data = b",".join(answer.data for answer in answers if answer.data)
             return Answer(200, b"[" + data + b"]") if data else Answer(202)
-        meta: dict = {}
+        era = "modern" if is_modern({}, headers) else "legacy"
         try:
             message = parse_message(value)
-            meta = find_meta(message)
-            route = classify_message(Inbound(message, meta, headers, session, self.features,
-                                             needs_session))
+            route = build_route(message, headers, session)
+            era = route.era
+            classify_message(route, Offer(self.features, needs_session))
         except MCPError as error:
-            era = "modern" if is_modern(meta, headers) else "legacy"
             if headers is None and is_notification(value):
                 return Answer(202)             # on stdio there is no status to refuse it with
             return self._build_error(find_request_id(value), error, era)
         except HTTPRefusal as refusal:
             return build_refusal(refusal)
-        if not isinstance(message, Request):
-            return Answer(202)
-        return self._answer(route, channel)
+        return self._answer(route, channel) if isinstance(message, Request) else Answer(202)
 
     def _takes_batches(self, headers: Optional[Headers], session: Optional[Session]) -> bool:
         version = session.version if session else (headers or {}).get("mcp-protocol-version")

@@ -1092,8 +1092,9 @@ def classify(method, params=None, meta=META, headers=(), session=None, features=
         headers = {name: value for name, value in headers.items() if isinstance(value, str)}
     message = (mcpkit.Notification(method, params) if request_id is None
                else mcpkit.Request(request_id, method, params))
-    return mcpkit.classify_message(mcpkit.Inbound(
-        message, mcpkit.find_meta(message), headers, session, features, needs_session))
+    route = mcpkit.build_route(message, headers, session)
+    mcpkit.classify_message(route, mcpkit.Offer(features, needs_session))
+    return route
 
 
 def modern(method, params=None, **options):
@@ -1200,15 +1201,18 @@ def test_a_refused_version_is_told_what_is_spoken():
 
 
 def test_a_route_says_under_which_revision_a_message_is_served():
-    assert classify("tools/list", session=SESSION)[:2] == ("modern", "2026-07-28")
+    assert classify("tools/list", session=SESSION)[-2:] == ("modern", "2026-07-28")
     assert classify("tools/list", session=SESSION).session is None
-    assert legacy("ping")()[:2] == ("legacy", "2025-03-26")                         # C47
-    assert legacy("ping", session=SESSION)()[:2] == ("legacy", "2025-06-18")
+    assert legacy("ping")()[-2:] == ("legacy", "2025-03-26")                         # C47
+    assert legacy("ping", session=SESSION)()[-2:] == ("legacy", "2025-06-18")
     assert legacy("ping", version="2024-11-05")().version == "2024-11-05"
     headers = {"mcp-protocol-version": "2026-07-28"}
-    inbound = mcpkit.Inbound(mcpkit.Response(1, {}, None), {}, headers, None, FEATURES, False)
-    assert find_refusal(mcpkit.classify_message, inbound) == -32600
-    assert mcpkit.classify_message(inbound._replace(headers={})).message is inbound.message
+    offer = mcpkit.Offer(FEATURES, False)
+    modern_headers = {"mcp-protocol-version": "2026-07-28"}
+    response = mcpkit.Response(1, {}, None)
+    assert find_refusal(mcpkit.classify_message, mcpkit.build_route(
+        response, modern_headers, None), offer) == -32600
+    assert mcpkit.classify_message(mcpkit.build_route(response, {}, None), offer) is None
 
 
 def test_random_messages_meet_only_documented_refusals():
