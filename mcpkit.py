@@ -47,6 +47,7 @@ import enum
 import functools
 import http.client
 import http.server
+import io
 import json
 import math
 import operator
@@ -224,6 +225,7 @@ LIMIT_MEANING = {
 MAX_NUMBER_DIGITS = 4300               # CPython's own bound from 3.11 on; older ones have none
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_ANSWER_DEPTH = 400                 # well within what CPython's own encoder can nest
 MAX_PAGES = 1000
 PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
@@ -2543,6 +2545,7 @@ def find_header_parameters(schema: Any) -> HeaderParameters:
     one uses, on a string, integer or boolean that only `properties` lead to.
     """
     found: HeaderParameters = {}
+    names: set = set()
     waiting: List[Tuple[Optional[Tuple[str, ...]], Any]] = [((), schema)]
     while waiting:
         path, part = waiting.pop()
@@ -2552,8 +2555,9 @@ def find_header_parameters(schema: Any) -> HeaderParameters:
             continue
         if "x-mcp-header" in part and not isinstance(part["x-mcp-header"], dict):
             name = _check_header_parameter(path, part)
-            if name.lower() in map(str.lower, found.values()):
+            if name.lower() in names:
                 raise SchemaError(f"x-mcp-header {shorten(name)} is used twice")
+            names.add(name.lower())
             found[path] = name
         for keyword, member in part.items():
             if keyword == "properties" and isinstance(member, dict):
@@ -3421,6 +3425,11 @@ class Server:
         if isinstance(value, list) and value and self._takes_batches(headers, session):
             if needs_session and session is None:
                 return build_refusal(refuse_session(headers))
+            if not all(isinstance(part, dict) and part.get("method") != "initialize"
+                       for part in value):
+                # Spec: 2025-03-26 lifecycle. Many at once would also end everybody's sessions.
+                return build_refusal(HTTPRefusal(400, "Invalid Request: a batch holds neither "
+                                                 "initialize nor batches"))
             answers = [self.receive(part, headers, session, channel, needs_session)
                        for part in value]
             data = b",".join(answer.data for answer in answers if answer.data)
@@ -3454,7 +3463,7 @@ class Server:
             return self._build_error(request.id, error, route.era)
         except ToolError as error:
             return self._build_error(request.id, MCPError(INTERNAL_ERROR, str(error)), route.era)
-        except (Exception, SystemExit):
+        except BaseException:      # a handler may also exit or be interrupted; we go on
             # The one catch-all: what a stranger gets to see says nothing of the cause.
             self.runtime.log_exception(f"{request.method} failed")
             return self._build_error(request.id, MCPError(INTERNAL_ERROR, "Internal error"),
@@ -3561,7 +3570,7 @@ class Server:
             raise
         except ToolError as error:
             return _build_tool_error(str(error))
-        except (Exception, SystemExit):
+        except BaseException:
             self.runtime.log_exception(f"tool {tool.key} failed")
             return _build_tool_error(f"Error calling tool {tool.key!r}: internal error")
 
@@ -3602,14 +3611,16 @@ class Server:
         """Suggest values of an argument."""
         reference = params["ref"].get("name", params["ref"].get("uri"))
         name, value = params["argument"].get("name"), params["argument"].get("value")
-        if reference not in self.prompts and reference not in self.templates \
-                and reference not in self.resources:
+        if not isinstance(reference, str) or not any(
+                reference in registry for registry in (self.prompts, self.templates,
+                                                       self.resources)):
             raise MCPError(INVALID_PARAMS, f"Unknown reference: {shorten(params['ref'])}")
         if not isinstance(name, str) or not isinstance(value, str):
             raise MCPError(INVALID_PARAMS, "Invalid params: argument needs a name and a value, "
                            f"but is {shorten(params['argument'])}")
         item = self.completions.get((reference, name))
-        known = {"value": value, "arguments": (params.get("context") or {}).get("arguments", {})}
+        given = (params.get("context") or {}).get("arguments")
+        known = {"value": value, "arguments": given if isinstance(given, dict) else {}}
         values = [] if item is None else list(item.run(
             {key: known[key] for key in item.signature.input_schema["properties"]}, context))
         return {"completion": {"values": values[:100], "total": len(values),
@@ -3982,6 +3993,9 @@ class SocketReader:
         """Take in what comes next; return False at the end. No deadline: the idle time."""
         if deadline is not None:
             self._is_idle_patience = False
+            if time.monotonic() >= deadline:
+                raise HTTPRefusal(408, f"the request did not arrive within "
+                                  f"{self._limits.read_seconds:g} s")
             set_patience(self._sock, socket.SO_RCVTIMEO, max(0.001, deadline - time.monotonic()))
         elif not self._is_idle_patience:
             self._is_idle_patience = True
@@ -4342,13 +4356,27 @@ class HTTPService(http.server.ThreadingHTTPServer):
         self.shutdown()
         self.server_close()
 
+    def get_request(self) -> Tuple[Any, Any]:
+        """Accept a connection; out of descriptors, wait a little instead of spinning."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            self.log_debug(f"cannot accept a connection: {error}")
+            self._stopped.wait(0.05)
+            raise
+
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, or say at once that there are too many."""
         with self._connections_lock:
             accepted = self._connections < self.mcp.limits.max_connections
             self._connections += accepted
         if accepted:
-            super().process_request(request, client_address)
+            try:
+                super().process_request(request, client_address)
+            except RuntimeError:                  # no thread to be had
+                with self._connections_lock:
+                    self._connections -= 1
+                self._refuse_connection(request)
         else:
             self._refuse_connection(request)
 
@@ -4479,8 +4507,12 @@ class StdioService:
             cancelled.cancelled = True
         if method in SLOW_METHODS:
             thread = threading.Thread(target=self._answer, args=(value,), daemon=True)
-            self._threads = [old for old in self._threads if old.is_alive()] + [thread]
-            thread.start()
+            self._threads = [old for old in self._threads if old.is_alive()]
+            try:
+                thread.start()
+                self._threads.append(thread)
+            except RuntimeError:                  # no more threads: serve it here, others wait
+                self._answer(value)
         else:
             self._answer(value)
 
@@ -4508,16 +4540,27 @@ class StdioService:
             pass
 
 
-def serve_stdio(server: Server) -> None:
-    """Serve on this process's standard input and output until the input ends.
+def take_stdio() -> Tuple[Any, Any]:
+    """Return standard input and output as byte streams that are the protocol's alone.
 
-    What tools print would break the protocol: while serving, `print` and child processes write to
-    standard error instead.
+    What tools and their children print goes to standard error from then on, and what they read is
+    empty. Raises UsageError when one of the two is closed.
     """
-    with open(os.dup(1), "wb") as writer:
+    if sys.stdin is None or sys.stdout is None:   # else dup(0) would take the place of fd 1
+        raise UsageError("--stdio needs a standard input and output, but one is closed")
+    try:
+        reader = open(os.dup(0), "rb")
+        writer = open(os.dup(1), "wb", buffering=0)
+    except OSError:
+        raise UsageError("--stdio needs a standard input and output, but one is closed") from None
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    try:
         os.dup2(2, 1)
-        sys.stdout = sys.stderr
-        StdioService(server, sys.stdin.buffer, writer).run()
+    except OSError:                               # there is no stderr
+        os.dup2(null, 1)
+    sys.stdout = sys.stderr
+    return reader, writer
 
 
 # =============================================================================================
@@ -4564,7 +4607,8 @@ class Conversation:
         own = {META_PROTOCOL_VERSION: self.version, META_CLIENT_INFO: self.client_info,
                META_CLIENT_CAPABILITIES: self.client_capabilities}
         params = params or {}
-        return {**params, "_meta": {**own, **params.get("_meta", {})}}
+        meta = params.get("_meta")
+        return {**params, "_meta": {**own, **(meta if isinstance(meta, dict) else {})}}
 
     def build_headers(self, message: dict) -> Headers:
         """Return the protocol's own headers for a message. Spec: streamable-http."""
@@ -4582,7 +4626,7 @@ class Conversation:
         if fact is not None and fact.name_param in message["params"]:
             name = message["params"][fact.name_param]
             headers[HEADER_NAME] = format_header_value(str(name))
-            if method == "tools/call":
+            if method == "tools/call" and isinstance(name, str):
                 headers.update(build_parameter_headers(
                     self.header_parameters.get(name, {}), message["params"].get("arguments")))
         return headers
@@ -4791,6 +4835,8 @@ def find_tool_fault(tool: Any) -> Optional[str]:
 
 def check_header(name: str, value: str) -> None:
     """Raise UsageError when a name and value cannot go into an HTTP header as they are."""
+    if name.lower() in ("content-length", "transfer-encoding", "connection", "host"):
+        raise UsageError(f"the {name} header is the client's own")
     if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}: {value}")
             and value.isascii()):
         raise UsageError(f"not a header: {shorten(name)}: ... (names are tokens, values ASCII "
@@ -4819,6 +4865,37 @@ class Waits(NamedTuple):
         return seconds
 
 
+class TimedReader(io.RawIOBase):
+    """The bytes of a response; every wait for more of them asks `left` how long it may be."""
+
+    def __init__(self, raw: Any, sock: Any, left: Callable[[], float]):
+        self._raw, self._sock, self.left = raw, sock, left
+
+    def readable(self) -> bool:
+        """Say that this can be read, as io asks."""
+        return True
+
+    def readinto(self, buffer: Any) -> Optional[int]:
+        """Read what comes within the time that is left."""
+        self._sock.settimeout(self.left())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        """Close what is read from, too."""
+        self._raw.close()
+        super().close()
+
+
+class TimedResponse(http.client.HTTPResponse):
+    """A response whose head, chunk sizes and trailers keep the time limit too: http.client reads
+    them in loops of its own, in which a timeout of the socket starts anew with every byte."""
+
+    def __init__(self, sock: Any, *args: Any, left: Callable[[], float], **options: Any):
+        super().__init__(sock, *args, **options)
+        self.timed = TimedReader(self.fp.detach(), sock, left)
+        self.fp = io.BufferedReader(self.timed)
+
+
 class PooledHandler(urllib.request.BaseHandler):
     """A handler for a urllib opener that keeps the connections of each origin and reuses them."""
 
@@ -4841,6 +4918,7 @@ class PooledHandler(urllib.request.BaseHandler):
         connection = self._take(key)
         if connection is None:
             connection = connect(request.host, timeout=request.timeout, **options)
+            connection.response_class = functools.partial(TimedResponse, left=request.waits.left)
             if request._tunnel_host:
                 proxy_headers = {}
                 if request.has_header("Proxy-authorization"):
@@ -4849,6 +4927,7 @@ class PooledHandler(urllib.request.BaseHandler):
                 connection.set_tunnel(request._tunnel_host, headers=proxy_headers)
             connection.connect()
         connection.sock.settimeout(request.timeout)
+        connection.response_class = functools.partial(TimedResponse, left=request.waits.left)
         try:
             headers = {**request.unredirected_hdrs, **request.headers}
             connection.request(request.get_method(), request.selector, request.data, headers)
@@ -4942,8 +5021,8 @@ class HTTPTransport:
     def exchange(self, message: dict, headers: Headers, waits: Waits,
                  on_message: Callable[[dict], None]) -> Incoming:
         """Send one message and return the answer to it; others go to `on_message` as they come."""
-        return self._send("POST", format_message(message), headers, waits, message.get("id"),
-                          on_message)
+        return self._send("POST", format_message(message), headers, waits,
+                          message.get("id") if "method" in message else None, on_message)
 
     def get(self, headers: Headers, waits: Waits) -> Incoming:
         """Send a GET and return its status, headers and the start of its body."""
@@ -4965,6 +5044,7 @@ class HTTPTransport:
         response, error = None, None
         try:
             request = urllib.request.Request(self.url, body, headers, method=method)
+            request.waits = waits
             response = self._opener.open(request, timeout=waits.left())
             return self._read(response, reading, request_id, on_message, method)
         except (OSError, http.client.HTTPException, MCPKitError) as caught:
@@ -4997,7 +5077,7 @@ class HTTPTransport:
         if request_id is None or kind != JSON_TYPE or not data.strip():
             return Incoming(response.status, headers, None, data[:2000].decode("utf-8", "replace"))
         try:
-            value = parse_json(data, max_depth=1000)
+            value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
         except ValueError as error:
             raise ProtocolError(f"the answer (HTTP {response.status}, {len(data):,} bytes of JSON) "
                                 f"cannot be read: {error}") from None
@@ -5031,7 +5111,7 @@ def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Option
     if event.event != "message" or not event.data.strip():
         return None
     try:
-        value = parse_json(event.data.encode("utf-8", "surrogatepass"), max_depth=1000)
+        value = parse_json(event.data.encode("utf-8", "surrogatepass"), max_depth=MAX_ANSWER_DEPTH)
     except ValueError as error:
         raise ProtocolError(f"an event of the stream is no JSON: {error}") from None
     for part in value if isinstance(value, list) else [value]:
@@ -5055,7 +5135,7 @@ class BodyReading:
         # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
         if response.isclosed():              # from 3.13 on with the last byte, not after it
             return b""
-        response.sock.settimeout(self._waits.left())
+        self._waits.left()
         data = response.read1(65536)
         if not data and response.length:     # of the Content-Length: http.client lets it pass
             raise http.client.IncompleteRead(b"", response.length)
@@ -5072,7 +5152,7 @@ class BodyReading:
     def finish(self, response: Any) -> None:
         """Read the end of a stream if it is there already, so that its connection can be kept."""
         try:
-            response.sock.settimeout(0.02)
+            response.timed.left = lambda: 0.02
             response.read1(1)
         except (OSError, http.client.HTTPException):
             pass
@@ -5113,6 +5193,17 @@ TRANSPORT_FAULTS = (
 )
 
 
+def is_http_url(url: str) -> bool:
+    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+                and "@" not in parts.netloc)
+    except ValueError:                            # a port that is none, an unclosed [, a bad name
+        return False
+
+
 def explain_transport_error(error: Exception, url: str, response: Any,
                             waits: Waits) -> MCPKitError:
     """Return the error of the family that says in one line which layer failed, and how."""
@@ -5145,6 +5236,7 @@ class StdioTransport:
 
     def __init__(self, command: List[str], max_bytes: int, observe: Callable[[Exchange], None],
                  on_message: Callable[[dict], None]):
+        import queue
         import shutil
         import subprocess
         program = shutil.which(command[0])
@@ -5155,7 +5247,6 @@ class StdioTransport:
         self._on_message = on_message
         self._max_bytes = max_bytes
         self._waiting: Dict[Any, Any] = {}        # request id to queue; changed key by key
-        self._lock = threading.Lock()             # one line at a time
         self.ended: Optional[str] = None         # why no more answers will come
         self._stderr = b""
         self.junk: List[str] = []                 # lines on stdout that were no MCP
@@ -5166,8 +5257,9 @@ class StdioTransport:
                 stderr=subprocess.PIPE, env=environment, start_new_session=os.name == "posix")
         except OSError as error:
             raise TransportError(f"cannot start {command[0]}: {error.strerror or error}") from None
+        self._outgoing: queue.Queue = queue.Queue(1000)       # lines, then None
         self._threads = [threading.Thread(target=run, daemon=True)
-                         for run in (self._read_stdout, self._read_stderr)]
+                         for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
         for thread in self._threads:
             thread.start()
 
@@ -5182,7 +5274,7 @@ class StdioTransport:
         if request_id is not None:
             self._waiting[request_id] = answers
         try:
-            self._write(line)
+            self._write(line, waits)
             if request_id is None:
                 return Incoming(None, {}, None)
             value = self._wait(answers, waits)
@@ -5208,36 +5300,43 @@ class StdioTransport:
             raise TransportError(self.ended + self._describe_stderr())
         return value
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, line: bytes, waits: Waits) -> None:
+        """Have a line written, by a thread of its own: a child may stop reading for ever."""
+        import queue
         try:
-            with self._lock:
-                self._child.stdin.write(line + b"\n")
-                self._child.stdin.flush()
+            self._outgoing.put(line + b"\n", timeout=waits.left())
+        except queue.Full:
+            raise TransportError(f"{self.url} does not read its input"
+                                 + self._describe_stderr()) from None
+
+    def _write_stdin(self) -> None:
+        """Write the lines as they are handed over, until there are no more."""
+        try:
+            with self._child.stdin as pipe:
+                for line in iter(self._outgoing.get, None):
+                    pipe.write(line)
+                    pipe.flush()
         except (OSError, ValueError):
             self._threads[0].join(1.0)            # so that the exit and its reason are known
-            raise TransportError((self.ended or "the server has closed its input")
-                                 + self._describe_stderr()) from None
+            self.ended = self.ended or "the server has closed its input"
+            for answers in tuple(self._waiting.values()):
+                answers.put(None)
 
     def _read_stdout(self) -> None:
         """Hand each message on the child's standard output to whom it is for."""
-        try:
-            while True:
-                line = self._child.stdout.readline(self._max_bytes + 1)
-                if not line:
-                    break
+        with contextlib.suppress(OSError, ValueError), self._child.stdout as pipe:
+            for line in iter(lambda: pipe.readline(self._max_bytes + 1), b""):
                 if len(line) > self._max_bytes:
                     self.ended = f"the server sent a line of more than {self._max_bytes:,} bytes"
                     break
                 self._take_line(line)
-        except (OSError, ValueError):
-            pass
         self.ended = self.ended or self._describe_exit()
         for answers in tuple(self._waiting.values()):
             answers.put(None)
 
     def _take_line(self, line: bytes) -> None:
         try:
-            value = parse_json(line, max_depth=1000)
+            value = parse_json(line, max_depth=MAX_ANSWER_DEPTH)
         except ValueError:
             value = None
         is_message = isinstance(value, dict) and value.get("jsonrpc") == JSONRPC_VERSION
@@ -5247,18 +5346,25 @@ class StdioTransport:
             return
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, dict) and "method" in part:
-                self._on_message(part)
+                try:
+                    self._on_message(part)
+                except Exception:                 # of the caller's callback: reading goes on
+                    log_exception("on_notification failed")
                 continue
-            answers = self._waiting.get(find_request_id(part))
+            answers = self._waiting.get(find_request_id(part)) or self._find_only_waiting(part)
             if answers is not None:
                 answers.put(part)
 
+    def _find_only_waiting(self, part: Any) -> Any:
+        """Return who gets an error without an id: the one request that waits, if it is one."""
+        waiting = tuple(self._waiting.values())
+        is_error = isinstance(part, dict) and "error" in part and part.get("id") is None
+        return waiting[0] if is_error and len(waiting) == 1 else None
+
     def _read_stderr(self) -> None:
-        try:
-            for data in iter(lambda: self._child.stderr.read1(65536), b""):
+        with contextlib.suppress(OSError, ValueError), self._child.stderr as pipe:
+            for data in iter(lambda: pipe.read1(65536), b""):
                 self._stderr = (self._stderr + data)[-self.STDERR_TAIL:]
-        except (OSError, ValueError):
-            pass
 
     def _describe_exit(self) -> str:
         try:
@@ -5273,11 +5379,12 @@ class StdioTransport:
 
     def close(self) -> None:
         """End the child and everything that it started."""
+        import queue
         import subprocess
         try:
-            self._child.stdin.close()
-        except OSError:
-            pass
+            self._outgoing.put_nowait(None)
+        except queue.Full:
+            pass                                  # it reads nothing: the signals will end it
         for end in (None, "TERM", "KILL"):
             if end is not None:
                 self._signal(end)
@@ -5287,10 +5394,10 @@ class StdioTransport:
             except subprocess.TimeoutExpired:
                 continue
         self._signal("KILL")                      # what the child left behind in its group
+        # Each thread closes its own pipe at the end. Where somebody outside the group holds the
+        # other end, that end may be far away: we do not wait for it.
         for thread in self._threads:
             thread.join(2.0)
-        for pipe in (self._child.stdout, self._child.stderr):
-            pipe.close()
 
     def _signal(self, name: str) -> None:
         try:
@@ -5415,8 +5522,7 @@ class Client:
     def _open_transport(self) -> Any:
         if not isinstance(self._target, str):
             return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take)
-        parts = urllib.parse.urlsplit(self._target)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_http_url(self._target):
             raise UsageError(f"not an http or https URL: {shorten(self._target)}")
         return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe)
 
@@ -5516,6 +5622,8 @@ class Client:
 
     def notify(self, method: str, params: Optional[dict] = None) -> None:
         """Send a notification; raises ProtocolError when the server refuses it."""
+        if self._transport is None:
+            self.connect()
         message = build_notification(method, self.conversation.build_params(params))
         answer = self._transport.exchange(message, self.conversation.build_headers(message),
                                           self._waits(self._timeout), self._take)
@@ -5612,9 +5720,14 @@ class Client:
     def _take(self, message: dict) -> None:
         """Take what the server says on its own: a notification, or (legacy) a request."""
         reply = build_reply(message)
+        transport = self._transport
         if reply is not None:
-            self._transport.exchange(reply, self.conversation.build_headers(reply),
-                                     self._waits(self._timeout), _ignore)
+            if self.era == "legacy" and transport is not None:
+                try:      # a reply that cannot be delivered must not cost the answer we wait for
+                    transport.exchange(reply, self.conversation.build_headers(reply),
+                                       self._waits(self._timeout), _ignore)
+                except MCPKitError:
+                    pass
         elif self._on_notification is not None and isinstance(message.get("method"), str):
             params = message.get("params")
             self._on_notification(message["method"], params if isinstance(params, dict) else {})
@@ -5953,6 +6066,8 @@ EXIT_OF_VERDICT = {"pass": 0, "fail": 1, "partial": 3, "unreachable": 4}
 
 def print_out(text: str) -> None:
     """Print text on standard output, whatever its encoding."""
+    if sys.stdout is None:
+        return                                    # closed by who started us: nobody listens
     encoding = sys.stdout.encoding or "ascii"
     print(text.encode(encoding, "backslashreplace").decode(encoding))
 
@@ -5971,6 +6086,7 @@ def print_text(text: str) -> None:
 
 def run_serve(options: Any) -> int:
     """Serve a file's Server, or pong, over HTTP or stdio."""
+    streams = take_stdio() if options.stdio else None
     server = load_server(options.target) if options.target else build_pong_server()
     if options.sessions:
         server.keeps_sessions = True
@@ -5979,14 +6095,14 @@ def run_serve(options: Any) -> int:
              if getattr(options, name) is not None}
     server.limits = server.limits._replace(**given)
     server.sessions = Sessions(server.runtime, server.limits)
-    if options.stdio:
-        serve_stdio(server)
+    if streams is not None:
+        StdioService(server, *streams).run()
         return 0
     service = HTTPService(server, options.host, options.port, options.path,
                           tuple(options.allow_origin), tuple(options.allow_host),
                           options.verbose)
     print_out(f"{escape_text(server.info['name'])} serves {service.url} (Ctrl-C ends it)")
-    sys.stdout.flush()
+    flush_out()
     with service.socket:
         service.serve_forever()
     return 0
@@ -6126,6 +6242,11 @@ def run_list(options: Any) -> int:
     return 0
 
 
+def list_of(value: Any) -> list:
+    """Return a peer's value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
 def describe_item(item: Any, index: int) -> str:
     """Return a listed tool, resource, template or prompt as lines for a person."""
     if not isinstance(item, dict):
@@ -6133,11 +6254,12 @@ def describe_item(item: Any, index: int) -> str:
     name = item.get("uri") or item.get("uriTemplate") or item.get("name") or f"[{index}]"
     fault = find_tool_fault(item) if "uri" not in item and "inputSchema" in item else None
     schema = item.get("inputSchema")
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    required = schema.get("required", ()) if isinstance(schema, dict) else ()
-    names = [str(key) + ("" if key in required else "?") for key in properties or ()]
+    schema = schema if isinstance(schema, dict) else {}
+    properties, required = schema.get("properties"), list_of(schema.get("required"))
+    names = [str(key) + ("" if key in required else "?")
+             for key in (properties if isinstance(properties, dict) else ())]
     names += [str(argument.get("name")) + ("" if argument.get("required") else "?")
-              for argument in item.get("arguments") or () if isinstance(argument, dict)]
+              for argument in list_of(item.get("arguments")) if isinstance(argument, dict)]
     lines = [f"  {shorten(name)}" + (f"({', '.join(names)})" if names else "")]
     text = str(item.get("description") or item.get("title") or "").strip()
     lines += [f"      {line}" for line in text.split("\n")[:3] if line.strip()]
@@ -6161,7 +6283,7 @@ def run_call(options: Any) -> int:
 
 def print_content(blocks: Any) -> None:
     """Print content blocks for a person."""
-    for block in blocks if isinstance(blocks, list) else []:
+    for block in list_of(blocks):
         print_text(describe_content(block))
 
 
@@ -6197,8 +6319,7 @@ def run_read(options: Any) -> int:
     if options.json:
         print_json(result)
         return 0
-    contents = result.get("contents")
-    for part in contents if isinstance(contents, list) else []:
+    for part in list_of(result.get("contents")):
         print_text(describe_resource(part))
     return 0
 
@@ -6210,8 +6331,7 @@ def run_prompt(options: Any) -> int:
     if options.json:
         print_json(result)
         return 0
-    messages = result.get("messages")
-    for message in messages if isinstance(messages, list) else []:
+    for message in list_of(result.get("messages")):
         if isinstance(message, dict):
             print_text(f"{message.get('role')}: {describe_content(message.get('content'))}")
     return 0
@@ -6276,14 +6396,17 @@ def run_sse(options: Any) -> int:
     """Turn an event stream into one JSON object a line."""
     parser = SSEParser()
     try:
-        source = sys.stdin.buffer if options.file in (None, "-") else open(options.file, "rb")
+        if options.file in (None, "-") and sys.stdin is None:
+            raise UsageError("standard input is closed: name a FILE")
+        source = (sys.stdin.buffer if options.file in (None, "-")
+                  else open(options.file, "rb"))
     except OSError as error:
         raise UsageError(f"{options.file} cannot be read: {error.strerror}") from None
     with source:
         for data in iter(lambda: source.read1(65536), b""):
             for event in parser.feed(data):
                 print_out(json.dumps(event._asdict()))
-            sys.stdout.flush()
+            flush_out()
     unfinished = len(parser.close())
     if unfinished:
         log_line(f"mcpkit: the stream ended inside an event: {unfinished} bytes discarded")
@@ -6337,6 +6460,33 @@ def build_parser(has_command: bool):
     return parser
 
 
+def parse_seconds(text: str) -> float:
+    """Return a time limit; raises ValueError for what limits nothing."""
+    seconds = float(text)
+    if not 0 < seconds <= 1e9:
+        raise ValueError(text)
+    return seconds
+
+
+def parse_count(text: str) -> int:
+    """Return a limit of bytes or of a number of things."""
+    count = int(text)
+    if not 0 < count <= 2 ** 53:
+        raise ValueError(text)
+    return count
+
+
+def parse_port(text: str) -> int:
+    """Return a TCP port, 0 for any."""
+    port = int(text)
+    if not 0 <= port <= 65535:
+        raise ValueError(text)
+    return port
+
+
+parse_seconds.__name__, parse_count.__name__, parse_port.__name__ = "seconds", "count", "port"
+
+
 def add_client_options(command: Any, has_command: bool) -> None:
     """Add what all commands of the client take."""
     if not has_command:
@@ -6345,7 +6495,7 @@ def add_client_options(command: Any, has_command: bool) -> None:
     command.add_argument("--json", action="store_true", help="one JSON document; errors too")
     command.add_argument("--header", action="append", default=[], metavar="'Name: value'",
                          help="send this header; @FILE: one a line (keeps secrets out of ps)")
-    command.add_argument("--timeout", type=float, default=30.0, metavar="S",
+    command.add_argument("--timeout", type=parse_seconds, default=30.0, metavar="S",
                          help="seconds that the server may be silent (%(default)s)")
     command.add_argument("-v", "--verbose", action="store_true",
                          help="show each exchange on standard error")
@@ -6355,7 +6505,7 @@ def add_probe_options(command: Any) -> None:
     """Add what the probe takes."""
     command.set_defaults(timeout=PROBE_SECONDS)
     command.add_argument("--era", choices=("auto", "legacy", "modern"), default="auto")
-    command.add_argument("--max-bytes", type=int, default=PROBE_ANSWER_BYTES, metavar="N",
+    command.add_argument("--max-bytes", type=parse_count, default=PROBE_ANSWER_BYTES, metavar="N",
                          help="read at most this much of an answer (%(default)s)")
 
 
@@ -6365,7 +6515,8 @@ def add_serve_options(command: Any) -> None:
                          help="a Python file with a mcpkit.Server (none: the pong server)")
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s; "
                          "localhost means IPv4)")
-    command.add_argument("--port", type=int, default=8000, help="0: a free one (%(default)s)")
+    command.add_argument("--port", type=parse_port, default=8000,
+                         help="0: a free one (%(default)s)")
     command.add_argument("--path", default="/mcp", help="path of the endpoint (%(default)s)")
     command.add_argument("--stdio", action="store_true", help="serve stdin and stdout, not HTTP")
     command.add_argument("--sessions", action="store_true", help="give legacy clients sessions")
@@ -6377,7 +6528,8 @@ def add_serve_options(command: Any) -> None:
                          help="answer to this host name too")
     command.add_argument("-v", "--verbose", action="store_true", help="log every request")
     for name, default in zip(Limits._fields, Limits()):
-        command.add_argument("--" + name.replace("_", "-"), type=type(default), metavar="N",
+        kind = parse_seconds if isinstance(default, float) else parse_count
+        command.add_argument("--" + name.replace("_", "-"), type=kind, metavar="N",
                              help=f"{LIMIT_MEANING[name]} ({default:g})")
 
 
@@ -6411,13 +6563,32 @@ def print_error(error: MCPKitError, code: int, as_json: bool) -> None:
     sys.stderr.write(json.dumps({"error": report}) + "\n")
 
 
+def exit_on_signals() -> None:
+    """Have SIGTERM and SIGHUP end us by way of our own clean-up: a child must not outlive us."""
+    import signal
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
+
+
+def flush_out() -> None:
+    """Have standard output written, if there is one."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
 def main(words: Optional[List[str]] = None) -> int:
     """Run a command line and return its exit code; see EXIT_CODES."""
     words = sys.argv[1:] if words is None else words
+    if sys.stderr is None:                        # closed by who started us
+        sys.stderr = open(os.devnull, "w")
     try:
         options = parse_command_line(words)
+        if options.run is not run_serve:
+            exit_on_signals()
         code = options.run(options)
-        sys.stdout.flush()
+        flush_out()
         return code
     except MCPKitError as error:
         code = next(code for kind, code in EXIT_OF_ERROR if isinstance(error, kind))
@@ -6429,6 +6600,10 @@ def main(words: Optional[List[str]] = None) -> int:
         # The reader of our output has seen enough; nothing more can be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except OSError as error:                      # a full disk, a file that cannot be read
+        log_line(f"mcpkit: {error.strerror or error}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
 
 
 if __name__ == "__main__":

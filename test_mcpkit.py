@@ -1206,7 +1206,6 @@ def test_a_route_says_under_which_revision_a_message_is_served():
     assert legacy("ping")()[-2:] == ("legacy", "2025-03-26")                         # C47
     assert legacy("ping", session=SESSION)()[-2:] == ("legacy", "2025-06-18")
     assert legacy("ping", version="2024-11-05")().version == "2024-11-05"
-    headers = {"mcp-protocol-version": "2026-07-28"}
     offer = mcpkit.Offer(FEATURES, False)
     modern_headers = {"mcp-protocol-version": "2026-07-28"}
     response = mcpkit.Response(1, {}, None)
@@ -3457,6 +3456,91 @@ def test_c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output(tmp_pat
     assert b"noise" in child.stderr and child.returncode == 0
 
 
+def test_a_batch_may_not_open_sessions_nor_hold_batches():
+    with mcpkit.HTTPService(build_sample_server(sessions=True, max_sessions=2), port=0) as service:
+        kept = open_session(service)
+        opening = call("initialize", {"protocolVersion": "2025-03-26"})
+        version = {"MCP_Protocol_Version": "2025-03-26"}
+        assert ask(service, [opening] * 3, **version).status == 400
+        batch_session = ask(service, call("initialize", {"protocolVersion": "2025-03-26"}))
+        version["Mcp_Session_Id"] = batch_session.headers["mcp-session-id"]
+        for batch in ([opening], [[call("ping")]], [5]):
+            assert ask(service, batch, **version).status == 400
+        assert ask(service, [call("ping")], **version).json == [
+            {"jsonrpc": "2.0", "id": 1, "result": {}}]
+        assert ask(service, call("ping"), Mcp_Session_Id=kept).status == 200
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
+def test_a_handler_that_is_interrupted_is_answered_all_the_same(error):
+    server = Server("x")
+
+    @server.tool
+    def stop():
+        raise error()
+
+    @server.resource("x://y")
+    def read():
+        raise error()
+
+    with quiet_log(server):
+        assert receive(server, tool_call("stop"))["result"]["isError"] is True
+        assert receive(server, call("resources/read", {"uri": "x://y"}))["error"] == {
+            "code": -32603, "message": "Internal error"}
+
+
+ODD_COMPLETIONS = {
+    "a reference that is a list": {"ref": {"name": []}, "argument": {"name": "a", "value": ""}},
+    "an argument without a name": {"ref": {"name": "greet"}, "argument": {}},
+    "arguments that are none": {"ref": {"name": "greet"}, "context": {"arguments": 5},
+                                "argument": {"name": "name", "value": "A"}},
+}
+
+
+@cases(ODD_COMPLETIONS)
+def test_an_odd_completion_is_never_an_internal_error(case):
+    answer = receive(build_sample_server(), call("completion/complete", case))
+    assert answer.get("error", {}).get("code") in (None, -32602)
+
+
+def test_a_sender_that_never_pauses_keeps_to_the_time_for_reading_too():
+    with mcpkit.HTTPService(Server("x", read_seconds=0.2), port=0) as service:
+        with socket.create_connection(service.server_address, timeout=WAIT) as sock:
+            sock.sendall(make_raw(b"", "Content-Length: 4000000", length=False))
+            answer, deadline = [], time.monotonic() + WAIT
+            reader = threading.Thread(target=lambda: answer.append(sock.recv(65536)))
+            reader.start()
+            while not answer and time.monotonic() < deadline:
+                with contextlib.suppress(OSError):
+                    sock.sendall(b"x")
+            reader.join(WAIT)
+    assert answer[0].startswith(b"HTTP/1.1 408 ")
+
+
+READING_SERVER = """
+import subprocess
+from mcpkit import Server
+print("hello", flush=True)
+server = Server("reader")
+
+@server.tool
+def read() -> str:
+    return subprocess.run(["cat"], capture_output=True, text=True, timeout=10).stdout + "."
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="cat")
+def test_the_protocols_input_and_output_are_nobody_elses(tmp_path):
+    (tmp_path / "reader.py").write_text(READING_SERVER)
+    requests = [call("tools/call", {"name": "read"}), call("ping", request_id=2)]
+    child = subprocess.run(
+        [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "reader.py"), "--stdio"],
+        input="".join(json.dumps(request) + "\n" for request in requests).encode(),
+        capture_output=True, timeout=WAIT)
+    answers = {answer["id"]: answer for answer in map(json.loads, child.stdout.splitlines())}
+    assert answers[1]["result"]["content"][0]["text"] == "." and answers[2]["result"] == {}
+
+
 # =============================================================================================
 # 12. CLIENT TRANSPORTS
 # =============================================================================================
@@ -4134,6 +4218,150 @@ def test_a_modern_child_that_starts_slowly_is_understood_as_modern(era):
         assert client.era == "modern"
 
 
+def modern_peer(asked, **answers):
+    """Answer as a modern server does; `answers` by method with slashes as underscores."""
+    method = asked.message.get("method", asked.method)
+    if method == "server/discover":
+        return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
+                                          "capabilities": {"tools": {}}}))
+    return answers[method.replace("/", "_")](asked)
+
+
+def test_a_request_of_a_modern_server_is_ignored_since_it_may_send_none():
+    def answer(asked):
+        return stream_answer(event({"jsonrpc": "2.0", "id": 7, "method": "ping"}),
+                             event(result(asked, {"ok": 1})))
+
+    with Peer(lambda asked: modern_peer(asked, x_y=answer)) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            assert client.request("x/y") == {"ok": 1}
+    assert peer.methods == ["server/discover", "x/y"]
+
+
+@pytest.mark.parametrize("reply", [b"", http_answer(b"{"), http_answer(b"", "500 Broken")])
+def test_a_reply_that_cannot_be_delivered_does_not_cost_the_answer(reply):
+    def answer(asked):
+        if "method" not in asked.message:
+            return reply
+        return legacy_peer(asked, x_y=lambda asked: stream_answer(
+            event({"jsonrpc": "2.0", "id": 7, "method": "ping"}),
+            event(result(asked, {"ok": 1}))))
+
+    with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        assert client.request("x/y") == {"ok": 1}
+
+
+def drip(data, pause):
+    tick = threading.Event()
+    for number in range(len(data)):
+        yield data[number:number + 1]
+        tick.wait(pause)
+
+
+DRIPS = {
+    "the status line": b"HTTP/1.1 200 OK" + b"x" * 1000,
+    "a header": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000,
+    "a chunk size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 1000,
+}
+
+
+@cases(DRIPS)
+def test_an_answer_that_drips_keeps_to_the_time_limit(case):
+    start, dripped = case[:-1000], case[-1000:]
+
+    def answer(asked):
+        yield start
+        yield from drip(dripped, 0.05)
+
+    with Peer(answer) as peer:
+        started = time.monotonic()
+        with pytest.raises(mcpkit.TransportError):
+            Client(peer.url, timeout=WAIT, until=started + 0.5).connect()
+        report = mcpkit.probe(peer.url, timeout=0.5)
+    assert report["verdict"] == "unreachable" and report["requests"] == 1
+
+
+DEAF_SERVER = """
+import json, sys, time
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+    else:
+        time.sleep(300)
+"""
+
+
+def test_a_child_that_stops_reading_ends_the_wait_and_is_ended():
+    with Client([sys.executable, "-c", DEAF_SERVER], era="legacy", timeout=0.3) as client:
+        with pytest.raises(mcpkit.TransportError, match="no answer for 0.3 s"):
+            client.request("x/y", {"large": "x" * 1_000_000})
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_a_pipe_held_by_somebody_outside_the_group_does_not_hold_up_the_end(tmp_path):
+    code = ("import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', "
+            "'import time; time.sleep(300)'], start_new_session=True)\n"
+            f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n")
+    with Client([sys.executable, "-c", code + OLD_SERVER], era="legacy", timeout=WAIT):
+        pass
+    os.kill(int((tmp_path / "pid").read_text()), 9)
+
+
+TALKATIVE_SERVER = OLD_SERVER.replace("for line", """
+print('{"jsonrpc":"2.0","method":"notifications/message","params":{}}', flush=True)
+for line""", 1)
+
+
+def test_a_callback_that_raises_does_not_end_the_reading(capfd):
+    def fail(method, params):
+        raise RuntimeError("the callback's own fault")
+
+    with Client([sys.executable, "-c", TALKATIVE_SERVER], era="legacy", timeout=WAIT,
+                on_notification=fail) as client:
+        assert client.request("ping") == {}
+    assert "the callback's own fault" in capfd.readouterr().err
+
+
+NAMELESS_ERROR = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "what?"}}),
+          flush=True)
+"""
+
+
+def test_an_error_without_an_id_answers_the_only_request_that_waits():
+    with pytest.raises(MCPError, match="what?"):
+        Client([sys.executable, "-c", NAMELESS_ERROR], era="legacy", timeout=WAIT).connect()
+
+
+@pytest.mark.parametrize("url", [
+    "http://127.0.0.1:99999/", "http://127.0.0.1:abc/", "http://127.0.0.1:-1/", "http://[::1/",
+    "http://127.0.0.1:0/", "http://a..b/", f"http://{'a' * 64}.example/", "http://u:p@127.0.0.1/"])
+def test_a_url_that_leads_nowhere_is_refused_as_one(url):
+    with pytest.raises(mcpkit.UsageError, match="not an http or https URL"):
+        Client(url).connect()
+
+
+@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "Host", "Connection"])
+def test_headers_that_frame_a_request_are_the_clients_own(name):
+    with pytest.raises(mcpkit.UsageError, match="the client's own"):
+        Client("http://127.0.0.1:1/", headers={name: "5"})
+
+
+ODD_PARAMS = {"_meta that is none": ("tools/list", {"_meta": 5}),
+              "a name that is none": ("tools/call", {"name": []})}
+
+
+@cases(ODD_PARAMS)
+def test_odd_params_are_sent_as_they_are_and_the_server_judges(sample, case):
+    method, params = case
+    with Client(sample.url, timeout=WAIT) as client, contextlib.suppress(MCPError):
+        client.request(method, params)
+
+
 # =============================================================================================
 # 13. PROBE
 # =============================================================================================
@@ -4477,6 +4705,97 @@ def test_a_server_file_that_cannot_be_served_is_one_line(tmp_path, case):
 def test_a_port_that_is_taken_is_one_line(pong):
     ran = run("serve", "--port", str(pong.server_address[1]))
     assert ran.code == 4 and ran.err.startswith("mcpkit: cannot listen on 127.0.0.1:")
+
+
+GARBAGE = [5, "x", None, [], {}, [5], {"a": 5}, True]
+
+
+def make_garbage(choose, depth=0):
+    """Return a JSON object in whose every usual member anything may stand."""
+    names = ["name", "title", "description", "inputSchema", "outputSchema", "uri", "uriTemplate",
+             "arguments", "properties", "required", "type", "text", "content", "resource",
+             "contents", "messages", "role", "tools", "prompts", "resources", "nextCursor",
+             "capabilities", "serverInfo", "protocolVersion", "isError", "x-mcp-header"]
+    made = {}
+    for name in choose.sample(names, 9):
+        kind = choose.randrange(3) if depth < 3 else 0
+        made[name] = (choose.choice(GARBAGE) if kind == 0 else make_garbage(choose, depth + 1)
+                      if kind == 1 else [make_garbage(choose, depth + 1)])
+    return made
+
+
+def test_garbage_in_every_field_never_ends_in_a_traceback(capsys):
+    choose = random.Random(5)
+
+    def answer(asked):
+        made = make_garbage(choose)
+        if asked.message.get("method") == "initialize" and choose.randrange(4):
+            made = {"protocolVersion": "2025-11-25", "capabilities": choose.choice(
+                [{"tools": {}, "prompts": {}, "resources": {}}, *GARBAGE])}
+        elif choose.randrange(3):
+            made.update({member: choose.choice([[make_garbage(choose, 2)], *GARBAGE]) for member
+                         in ("tools", "resources", "resourceTemplates", "prompts", "content",
+                             "contents", "messages")})
+            made.pop("nextCursor", None)
+        return http_answer(result(asked, made))
+
+    commands = [["list"], ["call", "x", "a=1"], ["read", "x://y"], ["prompt", "x"], ["probe"],
+                ["send", "a/b"]]
+    with Peer(answer) as peer:
+        for number in range(240):
+            command, *rest = commands[number % len(commands)]
+            words = [command, peer.url, *rest, *(["--json"] if choose.randrange(2) else [])]
+            assert mcpkit.main(words) in mcpkit.EXIT_CODES
+            shown = capsys.readouterr()
+            assert all(character.isprintable() or character in "\n\t" for character in shown.out)
+            if "--json" in words and shown.out:
+                json.loads(shown.out)
+
+
+BAD_OPTIONS = {"no time": ["list", "--timeout", "nan", "http://127.0.0.1:1/"],
+               "endless": ["serve", "--read-seconds", "inf"],
+               "nothing": ["serve", "--idle-seconds", "0"], "negative": ["serve", "--max-body", "-1"],
+               "a port too high": ["serve", "--port", "99999"],
+               "a port too low": ["serve", "--port", "-1"]}
+
+
+@cases(BAD_OPTIONS)
+def test_an_option_that_limits_nothing_is_refused(case):
+    ran = run(*case)
+    assert ran.code == 2 and ran.err.startswith("mcpkit: argument --") and ran.err.count("\n") == 1
+
+
+CLOSED = {
+    "serving without input": ("serve --stdio <&-", 2), "serving without output": (
+        "serve --stdio >&-", 2),
+    "an output that is full": ("list URL >/dev/full", 1), "no output": ("list URL >&-", 0),
+    "no input": ("sse <&-", 2), "no errors": ("list nonsense 2>&-", 2),
+}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full")
+@cases(CLOSED)
+def test_streams_that_are_closed_or_full_are_no_traceback(target, case):
+    words, code = case
+    command = f"{sys.executable} {ROOT / 'mcpkit.py'} {words.replace('URL', target)}"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, timeout=WAIT, text=True)
+    assert ran.returncode == code and ran.stderr.count("\n") <= 1, ran.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_command_that_is_terminated_ends_its_child_too(tmp_path):
+    import signal
+    code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()));" \
+           "time.sleep(300)"
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "list", "--", sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
+        deadline = time.monotonic() + WAIT
+        while time.monotonic() < deadline and not (
+                (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+            threading.Event().wait(0.01)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(WAIT) == 128 + signal.SIGTERM
+    assert not is_running(int((tmp_path / "pid").read_text()))
 
 
 # ---- the documents that the product makes true
