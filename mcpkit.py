@@ -441,12 +441,6 @@ def _refuse_constant(name: str):
     raise ValueError(f"{name} is not JSON")
 
 
-def _parse_int(text: str) -> int:
-    if len(text) > MAX_NUMBER_DIGITS:
-        raise ValueError(f"a number of {len(text)} digits (at most {MAX_NUMBER_DIGITS})")
-    return int(text)
-
-
 def _parse_float(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
@@ -454,8 +448,8 @@ def _parse_float(text: str) -> float:
     return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_parse_int,
-                            parse_float=_parse_float)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
+_LONG_NUMBER = re.compile(rb"[0-9]{%d,}" % (MAX_NUMBER_DIGITS + 1))
 
 
 def parse_json(data: bytes, max_depth: int = Limits().max_depth) -> Any:
@@ -468,6 +462,8 @@ def parse_json(data: bytes, max_depth: int = Limits().max_depth) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start} (0x{data[error.start]:02x}) is not UTF-8") from None
+    if len(data) > MAX_NUMBER_DIGITS and _LONG_NUMBER.search(data):
+        _check_numbers(data)
     try:
         value, end = _DECODER.raw_decode(text, len(text) - len(text.lstrip(_JSON_SPACE)))
         if end != len(text) and text[end:].strip(_JSON_SPACE):
@@ -482,6 +478,13 @@ def parse_json(data: bytes, max_depth: int = Limits().max_depth) -> Any:
     if data.count(b"[") + data.count(b"{") > max_depth and not is_depth_within(value, max_depth):
         raise ValueError(f"nested deeper than {max_depth} levels")
     return value
+
+
+def _check_numbers(data: bytes) -> None:
+    """Raise ValueError where a long run of digits stands outside the strings of a JSON text."""
+    match = _LONG_NUMBER.search(re.sub(rb'"(?:[^"\\]|\\.)*"', b'""', data, flags=re.DOTALL))
+    if match is not None:
+        raise ValueError(f"a number of {len(match.group())} digits (at most {MAX_NUMBER_DIGITS})")
 
 
 def is_depth_within(value: Any, max_depth: int) -> bool:
@@ -3302,7 +3305,7 @@ class Server:
         self.templates: Dict[str, Item] = {}
         self.prompts: Dict[str, Item] = {}
         self.completions: Dict[Tuple[str, str], Item] = {}
-        self.features = frozenset({"logging"})
+        self._set_features(frozenset({"logging"}))
 
     # ---- registration
 
@@ -3346,6 +3349,9 @@ class Server:
         A template has `{name}` parts (one path segment) or `{+name}` (with slashes), which become
         the function's parameters. Options: see `add_resource`.
         """
+        if not isinstance(uri, str) or ":" not in uri:
+            raise UsageError('a resource needs a URI with a scheme: '
+                             '@server.resource("notes://all")')
         return _decorate(functools.partial(self.add_resource, uri=uri), None, options)
 
     def add_resource(self, function: Callable, *, uri: str, name: Optional[str] = None,
@@ -3400,8 +3406,17 @@ class Server:
         `reference` is a prompt's name or a resource template. The function takes `value` (what
         has been typed) and may take `arguments` (those already filled in); it returns strings.
         """
+        item = self.prompts.get(reference) or self.templates.get(reference)
+        names = item.signature.input_schema["properties"] if item else {}
+        if argument not in names:
+            raise UsageError(f"there is no prompt or template {reference} with an argument "
+                             f"{argument}: register it before its completion")
+
         def add_completion(function: Callable) -> None:
             signature = build_signature(function, Context)
+            if not {"value"} <= set(signature.input_schema["properties"]) <= {"value", "arguments"}:
+                raise UsageError(f"{function.__name__} completes {argument}: its parameters are "
+                                 "value and, if it likes, arguments")
             self._add(self.completions, "completions", Item(
                 (reference, argument), function, signature, {}, {},
                 compile_schema(signature.input_schema)))
@@ -3411,7 +3426,12 @@ class Server:
         if item.key in registry:
             raise UsageError(f"{item.key!r} is registered twice")
         registry[item.key] = item
-        self.features |= {feature}
+        if feature not in self.features:
+            self._set_features(self.features | {feature})
+
+    def _set_features(self, features: frozenset) -> None:
+        self.features = features
+        self._offers = (Offer(features, False), Offer(features, True))      # by needs_session
 
     # ---- answering
 
@@ -3434,13 +3454,13 @@ class Server:
                        for part in value]
             data = b",".join(answer.data for answer in answers if answer.data)
             return Answer(200, b"[" + data + b"]") if data else Answer(202)
-        era = "modern" if is_modern({}, headers) else "legacy"
+        route = None
         try:
             message = parse_message(value)
             route = build_route(message, headers, session)
-            era = route.era
-            classify_message(route, Offer(self.features, needs_session))
+            classify_message(route, self._offers[needs_session])
         except MCPError as error:
+            era = route.era if route is not None else "legacy"
             if headers is None and is_notification(value):
                 return Answer(202)             # on stdio there is no status to refuse it with
             return self._build_error(find_request_id(value), error, era)
@@ -4309,6 +4329,7 @@ class HTTPService(http.server.ThreadingHTTPServer):
     def __init__(self, mcp: Server, host: str = "127.0.0.1", port: int = 8000,
                  path: str = "/mcp", allow_origins: tuple = (), allow_hosts: tuple = (),
                  verbose: bool = False):
+        path = "/" + path.lstrip("/")
         self.mcp = mcp
         self.verbose = verbose
         self.watched: set = set()            # channels of requests that are being served
@@ -4835,6 +4856,8 @@ def find_tool_fault(tool: Any) -> Optional[str]:
 
 def check_header(name: str, value: str) -> None:
     """Raise UsageError when a name and value cannot go into an HTTP header as they are."""
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise UsageError(f"a header is a name and a text, but is {shorten([name, value])}")
     if name.lower() in ("content-length", "transfer-encoding", "connection", "host"):
         raise UsageError(f"the {name} header is the client's own")
     if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}: {value}")
@@ -5004,6 +5027,14 @@ class Exchange(NamedTuple):
     error: Optional[str]
 
 
+def format_own(message: dict) -> bytes:
+    """Return one of our messages as bytes; UsageError where the caller gave what is no JSON."""
+    try:
+        return format_message(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the parameters are no JSON: {error}") from None
+
+
 class HTTPTransport:
     """Messages to a Streamable HTTP endpoint, each a POST of its own."""
 
@@ -5021,7 +5052,7 @@ class HTTPTransport:
     def exchange(self, message: dict, headers: Headers, waits: Waits,
                  on_message: Callable[[dict], None]) -> Incoming:
         """Send one message and return the answer to it; others go to `on_message` as they come."""
-        return self._send("POST", format_message(message), headers, waits,
+        return self._send("POST", format_own(message), headers, waits,
                           message.get("id") if "method" in message else None, on_message)
 
     def get(self, headers: Headers, waits: Waits) -> Incoming:
@@ -5268,7 +5299,7 @@ class StdioTransport:
         """Send one message and wait for the answer to it; only a request has one."""
         import queue
         started, error, value = time.monotonic(), None, None
-        line = format_message(message)
+        line = format_own(message)
         request_id = message.get("id") if "method" in message else None
         answers: queue.Queue = queue.Queue()
         if request_id is not None:
@@ -5835,16 +5866,29 @@ def explain_body(status: Optional[int], headers: Headers, text: str) -> Check:
                  "streamable-http, Sending Messages")
 
 
+# What to do about a layer that fails, by the word that TRANSPORT_FAULTS begins with.
+REACH_HINTS = {
+    "name": "check the spelling of the host, and this machine's name service",
+    "connect": "check address and port, that the server runs, and that no firewall is between",
+    "tls": "check http against https, and the certificate",
+    "proxy": "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
+    "connection": "see the server's log: it gave up on us",
+    "http": "another program may listen at this port",
+    "command not found": "check its spelling and the PATH",
+}
+
+
 def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
     """Return the check for what ended the conversation in one era."""
     if isinstance(error, MCPError):
         inside = " inside a 200: the request arrived, and was refused" \
             if error.http_status == 200 else ""
         return Check("error", "fail", f"{escape_text(str(error))}{inside}",
-                     "see the words of the server")
+                     "the server says what it wants; see also its log")
     if isinstance(error, TransportError):
         return Check("reach", "fail", escape_text(str(error)),
-                     "check address, port and that the server runs")
+                     REACH_HINTS.get(str(error).partition(":")[0],
+                                     "is it stuck, or slow? --timeout gives it longer"))
     status = exchange.status if exchange else None
     if exchange is None or status is None:
         return Check("protocol", "fail", escape_text(str(error)))
@@ -5978,6 +6022,8 @@ def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = 
     a 401 with a challenge, or no tools; "fail"; "unreachable"), "eras", "checks", "requests" and
     "elapsedMs". Raises UsageError for a target that cannot be one.
     """
+    if isinstance(target, str) and not is_http_url(target):
+        raise UsageError(f"not an http or https URL: {shorten(target)}")
     started = time.monotonic()
     exchanges: List[Exchange] = []
 
@@ -6052,9 +6098,9 @@ def explain_get(client: Client) -> List[Check]:
 EXIT_CODES = {
     0: "ok, or the probe's verdict is pass",
     1: "the peer answered with an error, or the probe's verdict is fail",
-    2: "the command line makes no sense",
+    2: "the command line, or the server's file, makes no sense",
     3: "the probe's verdict is partial",
-    4: "unreachable, or no answer in time",
+    4: "unreachable, no answer in time, or the address to serve is taken",
     5: "the tool's result is an error",
     130: "interrupted",
 }
@@ -6108,13 +6154,24 @@ def run_serve(options: Any) -> int:
     return 0
 
 
+def find_line(error: BaseException, path: str) -> str:
+    """Return "line N: ", the last line of a file that an error passed through, or nothing."""
+    number, traceback = None, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == path:
+            number = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return "" if number is None else f"line {number}: "
+
+
 def load_server(path: str) -> Server:
     """Return the Server that a Python file makes; raises UsageError when there is none."""
     import importlib.util
     if not os.path.isfile(path):
         raise UsageError(f"there is no file {path}: TARGET is a Python file with a mcpkit.Server")
     # The file says `from mcpkit import Server`, and means this very module, whatever its name.
-    sys.modules.setdefault("mcpkit", sys.modules[__name__])
+    for name in ("mcpkit", os.path.splitext(os.path.basename(__file__))[0]):
+        sys.modules.setdefault(name, sys.modules[__name__])
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     spec = importlib.util.spec_from_file_location("mcpkit_target", path)
     if spec is None or spec.loader is None:
@@ -6123,13 +6180,14 @@ def load_server(path: str) -> Server:
     sys.modules["mcpkit_target"] = module
     try:
         spec.loader.exec_module(module)
-    except MCPKitError:
-        raise
     except Exception as error:
-        raise UsageError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{path} cannot be loaded: {find_line(error, path)}"
+                         f"{type(error).__name__}: {error}") from error
     servers = {name: value for name, value in vars(module).items() if isinstance(value, Server)}
     if "server" in servers:
         return servers["server"]
+    if not servers:
+        raise UsageError(f"{path} has no mcpkit.Server at its top level")
     if len(set(map(id, servers.values()))) != 1:
         raise UsageError(f"{path} makes {len(servers)} servers: name the one to serve `server`")
     return next(iter(servers.values()))
@@ -6137,11 +6195,11 @@ def load_server(path: str) -> Server:
 
 # ---- commands of the client
 
-def open_client(options: Any, **settings: Any) -> Client:
+def open_client(options: Any) -> Client:
     """Return a Client for the target of a command."""
     observe = print_exchange if options.verbose else _ignore
     return Client(find_target(options), headers=parse_headers(options.header),
-                  timeout=options.timeout, observe=observe, **settings)
+                  timeout=options.timeout, era=options.era, observe=observe)
 
 
 def find_target(options: Any) -> Union[str, List[str]]:
@@ -6149,8 +6207,10 @@ def find_target(options: Any) -> Union[str, List[str]]:
     if options.command:
         return options.command
     if "://" not in options.target:
-        raise UsageError(f"TARGET is a URL, or is left out and `-- COMMAND` names a stdio server, "
-                         f"but is {shorten(options.target)}")
+        advice = f"; did you mean http://{shorten(options.target)}" if re.match(
+            r"[\w.-]+:\d+(/|$)", options.target) else ""
+        raise UsageError("TARGET is a URL, or is left out and `-- COMMAND` names a stdio server, "
+                         f"but is {shorten(options.target)}{advice}")
     return options.target
 
 
@@ -6221,11 +6281,22 @@ LISTS = (
 )
 
 
+def list_or_nothing(client: Client, method: Callable[[Client], list]) -> list:
+    """Return what a server lists, nothing where it does not have the feature."""
+    try:
+        return method(client)
+    except MCPError as error:
+        if error.code != METHOD_NOT_FOUND:
+            raise
+        return []
+
+
 def run_list(options: Any) -> int:
     """List what a server offers."""
     asked = [option for option, *_ in LISTS if getattr(options, option)]
     with open_client(options) as client:
-        found = {member: method(client) for option, member, capability, method in LISTS
+        found = {member: list_or_nothing(client, method)
+                 for option, member, capability, method in LISTS
                  if option in asked or (not asked and capability in client.capabilities)}
         for warning in client.warnings:
             log_line(f"mcpkit: {warning}")
@@ -6339,7 +6410,7 @@ def run_prompt(options: Any) -> int:
 
 def run_send(options: Any) -> int:
     """Send any request and print its result."""
-    params = None if options.params is None else parse_json_option(options.params, "JSON")
+    params = None if options.params is None else parse_json_option(options.params, "params")
     with open_client(options) as client:
         print_json(client.request(options.method, params))
     return 0
@@ -6425,7 +6496,7 @@ def build_parser(has_command: bool):
         def error(self, message: str) -> None:
             raise UsageError(f"{message} (see {self.prog} --help)")
 
-    parser = Parser(prog="mcpkit.py", description="The Model Context Protocol in one file.",
+    parser = Parser(description="The Model Context Protocol in one file.",
                     epilog="exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning
                                                       in EXIT_CODES.items()))
     parser.add_argument("--version", action="version", version=f"mcpkit {__version__}")
@@ -6445,13 +6516,13 @@ def build_parser(has_command: bool):
         command.add_argument(f"--{option}", action="store_true", help=f"list the {option}")
     command = add("call", run_call)
     command.add_argument("tool", metavar="TOOL")
-    command.add_argument("arguments", nargs="*", metavar="name=value",
+    command.add_argument("arguments", nargs="*", default=[], metavar="name=value",
                          help="an argument, read by the tool's schema; name:=json for JSON")
     command.add_argument("--args", metavar="JSON", help="all arguments: JSON, @FILE, or -")
     add("read", run_read).add_argument("uri", metavar="URI")
     command = add("prompt", run_prompt)
     command.add_argument("name", metavar="NAME")
-    command.add_argument("arguments", nargs="*", metavar="name=value")
+    command.add_argument("arguments", nargs="*", default=[], metavar="name=value")
     command = add("send", run_send)
     command.add_argument("method", metavar="METHOD")
     command.add_argument("params", nargs="?", metavar="JSON", help="params: JSON, @FILE, or -")
@@ -6497,6 +6568,8 @@ def add_client_options(command: Any, has_command: bool) -> None:
                          help="send this header; @FILE: one a line (keeps secrets out of ps)")
     command.add_argument("--timeout", type=parse_seconds, default=30.0, metavar="S",
                          help="seconds that the server may be silent (%(default)s)")
+    command.add_argument("--era", choices=("auto", "legacy", "modern"), default="auto",
+                         help="speak to it in this era only (%(default)s: find out)")
     command.add_argument("-v", "--verbose", action="store_true",
                          help="show each exchange on standard error")
 
@@ -6504,7 +6577,6 @@ def add_client_options(command: Any, has_command: bool) -> None:
 def add_probe_options(command: Any) -> None:
     """Add what the probe takes."""
     command.set_defaults(timeout=PROBE_SECONDS)
-    command.add_argument("--era", choices=("auto", "legacy", "modern"), default="auto")
     command.add_argument("--max-bytes", type=parse_count, default=PROBE_ANSWER_BYTES, metavar="N",
                          help="read at most this much of an answer (%(default)s)")
 
@@ -6530,7 +6602,7 @@ def add_serve_options(command: Any) -> None:
     for name, default in zip(Limits._fields, Limits()):
         kind = parse_seconds if isinstance(default, float) else parse_count
         command.add_argument("--" + name.replace("_", "-"), type=kind, metavar="N",
-                             help=f"{LIMIT_MEANING[name]} ({default:g})")
+                             help=f"{LIMIT_MEANING[name]} ({default})")
 
 
 def parse_command_line(words: List[str]) -> Any:
@@ -6542,12 +6614,18 @@ def parse_command_line(words: List[str]) -> Any:
         if not command:
             raise UsageError("after -- comes the command of a stdio server")
     parser = build_parser(command is not None)
-    # argparse takes a list of words in one run only; those after an option come back as rest.
+    # argparse takes optional words in one run only; those after an option come back as rest.
     options, rest = parser.parse_known_args(words)
-    if rest and (not hasattr(options, "arguments") or any(word[:1] == "-" for word in rest)):
-        parser.error(f"unknown words: {' '.join(rest)}")
-    if rest:
-        options.arguments += rest
+    unknown = [word for word in rest if word[:1] == "-" and word != "-"]
+    if hasattr(options, "arguments") and not unknown:
+        options.arguments = options.arguments + rest
+    elif hasattr(options, "params") and options.params is None and len(rest) == 1 and not unknown:
+        options.params = rest[0]
+    elif rest:
+        parser.error(f"unknown words: {' '.join(unknown or rest)}" + (
+            "" if unknown else "; the command of a stdio server comes after --"))
+    if command is not None and "://" in getattr(options, "tool", ""):
+        parser.error("there are both a URL and -- COMMAND: which one is it")
     options.command = command
     return options
 

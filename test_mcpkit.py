@@ -2896,6 +2896,12 @@ def test_sessions_expire_make_room_and_are_kept_by_use():
 
 REGISTRATION_FAULTS = {
     "a tool twice": lambda server: server.tool(name="add")(lambda: None),
+    "a resource without a URI": lambda server: server.resource(lambda: None),
+    "a completion of nothing": lambda server: server.completion("nope", "name")(lambda value: []),
+    "a completion of no argument": lambda server: server.completion("greet", "x")(
+        lambda value: []),
+    "a completion without value": lambda server: server.completion("greet", "polite")(
+        lambda v: []),
     "an unknown limit": lambda server: Server("x", max_sighs=3),
     "an unknown stream mode": lambda server: Server("x", stream="sometimes"),
     "a template that its function does not know":
@@ -4351,6 +4357,17 @@ def test_headers_that_frame_a_request_are_the_clients_own(name):
         Client("http://127.0.0.1:1/", headers={name: "5"})
 
 
+def test_what_is_no_json_or_no_header_is_the_callers_mistake(sample):
+    with Client(sample.url, timeout=WAIT) as client:
+        for arguments in ({"a": {1}}, {"a": float("nan")}):
+            with pytest.raises(mcpkit.UsageError, match="no JSON"):
+                client.call_tool("add", arguments)
+    with pytest.raises(mcpkit.UsageError, match="a name and a text"):
+        Client(sample.url, headers={"X": 1})
+    with pytest.raises(mcpkit.UsageError, match="not an http or https URL"):
+        mcpkit.probe("127.0.0.1:8001/mcp")
+
+
 ODD_PARAMS = {"_meta that is none": ("tools/list", {"_meta": 5}),
               "a name that is none": ("tools/call", {"name": []})}
 
@@ -4588,6 +4605,35 @@ FAULTS = {
 }
 
 
+MORE_FAULTS = {
+    "a host without a scheme": (["list", "127.0.0.1:8001/mcp"],
+                                "did you mean http://127.0.0.1:8001/mcp"),
+    "a command without --": (["list", "python3", "kit.py", "serve"], "comes after --"),
+    "a URL and a command": (["call", "http://127.0.0.1:1/", "pong", "--", "python3"],
+                            "both a URL and -- COMMAND"),
+    "a port that is none": (["list", "http://127.0.0.1:80a01/mcp"], "not an http or https URL"),
+    "params that are none": (["send", "http://127.0.0.1:1/", "a/b", "--json", "{"],
+                             "params is no JSON"),
+}
+
+
+@cases(MORE_FAULTS)
+def test_a_natural_mistake_is_told_what_would_be_right(case):
+    words, advice = case
+    ran = run(*words)
+    assert ran.code == 2 and advice in ran.err
+
+
+def test_a_list_that_a_server_does_not_have_is_empty(pong):
+    ran = run("list", pong.url, "--resources", "--json")
+    assert (ran.code, ran.json) == (0, {"resources": []})
+
+
+def test_commands_speak_the_era_that_they_are_told(target):
+    assert run("send", target, "ping", "--era", "legacy").json == {}
+    assert run("send", target, "ping", "--era", "modern").code == 1
+
+
 @cases(FAULTS)
 def test_what_cannot_be_done_is_one_line_and_an_exit_code(target, case):
     words, code = case
@@ -4674,6 +4720,20 @@ def serving(*words, cwd=ROOT):
         child.stdout.close()
 
 
+def test_a_copy_under_another_name_serves_files_that_name_it_so(tmp_path):
+    shutil.copy(ROOT / "mcpkit.py", tmp_path / "kit.py")
+    (tmp_path / "mine.py").write_text("from kit import Server\nserver = Server('mine')\n")
+    child = subprocess.run([sys.executable, "kit.py", "serve", "mine.py", "--stdio"], cwd=tmp_path,
+                           input=PING + b"\n", capture_output=True, timeout=WAIT)
+    assert json.loads(child.stdout)["result"] == {}, child.stderr
+
+
+def test_a_path_without_its_slash_is_given_one():
+    with serving("--path", "tools") as url:
+        assert url.endswith("/tools")
+        assert run("call", url, "pong", "message=x").code == 0
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_ends_a_server_with_130_and_without_a_traceback():
     import signal
@@ -4687,7 +4747,15 @@ def test_ctrl_c_ends_a_server_with_130_and_without_a_traceback():
 
 SERVER_FILES = {
     "one that breaks": ("1 / 0", "ZeroDivisionError: division by zero"),
-    "one without a server": ("x = 1", "makes 0 servers"),
+    "one without a server": ("x = 1", "has no mcpkit.Server at its top level"),
+    "one that breaks further down": ("def f():\n    return {}['key']\n\nf()",
+                                     "line 2: KeyError: 'key'"),
+    "one whose function cannot be expressed": (
+        "from mcpkit import Server\nserver = Server('a')\n@server.tool\ndef f(x: complex): pass",
+        "complex has no form in JSON"),
+    "one with a resource without URI": (
+        "from mcpkit import Server\nserver = Server('a')\n@server.resource\ndef f(): pass",
+        "a resource needs a URI"),
     "one with two": ("from mcpkit import Server\na = Server('a')\nb = Server('b')",
                      "makes 2 servers"),
     "one that is no Python": ("this is not", "SyntaxError"),

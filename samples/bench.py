@@ -69,16 +69,16 @@ def serve_plain():
     server.serve_forever()
 
 
-def pin(core):
-    """Keep this process on one core, where the system can."""
-    if hasattr(os, "sched_setaffinity") and core in os.sched_getaffinity(0):
-        os.sched_setaffinity(0, {core})
+def pin(core, process=0):
+    """Keep a process (0: this one) on one core, where the system can."""
+    if hasattr(os, "sched_setaffinity") and core < (os.cpu_count() or 1):
+        os.sched_setaffinity(process, {core})
 
 
 def start(command):
     """Start a server on the first core and return it with its port."""
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
-                             preexec_fn=(lambda: pin(0)) if os.name == "posix" else None)
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    pin(0, child.pid)
     line = child.stdout.readline()
     return child, int(line.split("127.0.0.1:")[1].split("/")[0])
 
