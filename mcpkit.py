@@ -1027,15 +1027,15 @@ DRAFT_07 = "http://json-schema.org/draft-07/schema"
 class CompiledSchema:
     """A schema ready for use, by any number of threads at once."""
 
-    __slots__ = ("_test", "_is_plainly_valid")
+    __slots__ = ("_test", "is_plainly_valid")
 
     def __init__(self, test: Callable, schema: Any = None) -> None:
         self._test = test
-        self._is_plainly_valid = _find_plain_check(schema)
+        self.is_plainly_valid = _find_plain_check(schema)
 
     def errors(self, value: Any) -> List[str]:
         """Return a message for each way in which value fails the schema, none if it is valid."""
-        if self._is_plainly_valid(value):
+        if self.is_plainly_valid(value):
             return []
         run = _Run()
         faults = run.faults
@@ -3044,7 +3044,8 @@ class Answer(NamedTuple):
 
 
 class Session:
-    """A legacy client after its `initialize`. Owned by Sessions, changed under its lock."""
+    """A legacy client after its `initialize`. Owned by Sessions, which changes `last_used` under
+    its lock; the others change in one step each."""
 
     __slots__ = ("id", "version", "client_info", "client_capabilities", "log_level", "last_used",
                  "streams")
@@ -3079,7 +3080,8 @@ class Sessions:
         with self._lock:
             ended = [old for old in self._idlest() if self._is_expired(old, now)]
             if len(self._by_id) - len(ended) >= self._limits.max_sessions:
-                ended += self._idlest(len(ended) + 1)[len(ended):]
+                idlest = self._idlest(len(ended) + 1)
+                ended += [old for old in idlest if old not in ended][:1]
             for old in ended:
                 del self._by_id[old.id]
             self._by_id[session.id] = session
@@ -3742,10 +3744,11 @@ def build_tool_result(value: Any, tool: Item, era: str) -> dict:
     if tool.output_schema is None and (value is None or _is_content(value)):
         values = [] if value is None else value if isinstance(value, list) else [value]
         return {"content": [build_content_block(part, tool.mime_type) for part in values]}
-    value = to_json_value(value)
-    errors = tool.output_schema.errors(value) if tool.output_schema else ()
-    if errors:
-        raise ValueError("the result breaks the tool's own outputSchema: " + "; ".join(errors))
+    if tool.output_schema is None or not tool.output_schema.is_plainly_valid(value):
+        value = to_json_value(value)
+        errors = tool.output_schema.errors(value) if tool.output_schema else ()
+        if errors:
+            raise ValueError("the result breaks the tool's own outputSchema: " + "; ".join(errors))
     text = value if isinstance(value, str) else encode_json(value)
     result = {"content": [{"type": "text", "text": text}]}
     # Spec: 2025-11-25 and older: structured content is an object, or there is none.
@@ -6313,7 +6316,7 @@ def run_list(options: Any) -> int:
     return 0
 
 
-def list_of(value: Any) -> list:
+def find_list(value: Any) -> list:
     """Return a peer's value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
@@ -6326,11 +6329,11 @@ def describe_item(item: Any, index: int) -> str:
     fault = find_tool_fault(item) if "uri" not in item and "inputSchema" in item else None
     schema = item.get("inputSchema")
     schema = schema if isinstance(schema, dict) else {}
-    properties, required = schema.get("properties"), list_of(schema.get("required"))
+    properties, required = schema.get("properties"), find_list(schema.get("required"))
     names = [str(key) + ("" if key in required else "?")
              for key in (properties if isinstance(properties, dict) else ())]
     names += [str(argument.get("name")) + ("" if argument.get("required") else "?")
-              for argument in list_of(item.get("arguments")) if isinstance(argument, dict)]
+              for argument in find_list(item.get("arguments")) if isinstance(argument, dict)]
     lines = [f"  {shorten(name)}" + (f"({', '.join(names)})" if names else "")]
     text = str(item.get("description") or item.get("title") or "").strip()
     lines += [f"      {line}" for line in text.split("\n")[:3] if line.strip()]
@@ -6354,7 +6357,7 @@ def run_call(options: Any) -> int:
 
 def print_content(blocks: Any) -> None:
     """Print content blocks for a person."""
-    for block in list_of(blocks):
+    for block in find_list(blocks):
         print_text(describe_content(block))
 
 
@@ -6390,7 +6393,7 @@ def run_read(options: Any) -> int:
     if options.json:
         print_json(result)
         return 0
-    for part in list_of(result.get("contents")):
+    for part in find_list(result.get("contents")):
         print_text(describe_resource(part))
     return 0
 
@@ -6402,7 +6405,7 @@ def run_prompt(options: Any) -> int:
     if options.json:
         print_json(result)
         return 0
-    for message in list_of(result.get("messages")):
+    for message in find_list(result.get("messages")):
         if isinstance(message, dict):
             print_text(f"{message.get('role')}: {describe_content(message.get('content'))}")
     return 0
@@ -6555,6 +6558,7 @@ def parse_port(text: str) -> int:
     return port
 
 
+# argparse calls them so when it refuses a value.
 parse_seconds.__name__, parse_count.__name__, parse_port.__name__ = "seconds", "count", "port"
 
 

@@ -2894,6 +2894,20 @@ def test_sessions_expire_make_room_and_are_kept_by_use():
     assert sessions.delete(fourth.id) and not sessions.delete(fourth.id)
 
 
+def test_a_listening_session_does_not_expire_and_is_no_hindrance_to_making_room():
+    now = [0.0]
+    runtime = mcpkit.system_runtime()._replace(now=lambda: now[0])
+    sessions = mcpkit.Sessions(runtime, mcpkit.Limits(max_sessions=2, session_seconds=10))
+    listening, idle = (sessions.create("2025-11-25", {}, {}) for _ in range(2))
+    listening.streams.add(RecordingChannel())
+    now[0] = 20
+    new = sessions.create("2025-11-25", {}, {})
+    assert sessions.find(listening.id) is listening and sessions.find(idle.id) is None
+    newest = sessions.create("2025-11-25", {}, {})
+    assert len(sessions) == 2 and sessions.find(newest.id) is newest
+    assert sessions.find(new.id) is None
+
+
 REGISTRATION_FAULTS = {
     "a tool twice": lambda server: server.tool(name="add")(lambda: None),
     "a resource without a URI": lambda server: server.resource(lambda: None),
