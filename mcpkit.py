@@ -236,11 +236,6 @@ PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop rea
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
 
 
-def find_era(version: Optional[str]) -> str:
-    """Return "modern" or "legacy" for a protocol version, known or not."""
-    return "modern" if version in MODERN_VERSIONS else "legacy"
-
-
 def _list_methods(version: str) -> Dict[str, Method]:
     order = PROTOCOL_VERSIONS.index
     return {name: fact for name, fact in METHODS.items()

@@ -397,8 +397,9 @@ def test_the_layout_is_one_file_that_runs_under_any_name(tmp_path):
 def test_the_versions_are_ordered_and_each_is_of_one_era():
     assert mcpkit.LEGACY_VERSIONS + mcpkit.MODERN_VERSIONS == mcpkit.PROTOCOL_VERSIONS
     assert mcpkit.SUPPORTED_VERSIONS == mcpkit.PROTOCOL_VERSIONS[::-1]
-    assert [mcpkit.find_era(version) for version in ("2025-11-25", "2026-07-28", None)] == [
-        "legacy", "modern", "legacy"]
+    assert [mcpkit.is_modern({}, {"mcp-protocol-version": version})
+            for version in ("2025-11-25", "2026-07-28")] == [False, True]
+    assert not mcpkit.is_modern({}, None)
 
 
 @table("revisions, method", by_outcome({
@@ -5126,7 +5127,8 @@ def test_the_readme_names_every_limit_and_exit_code_and_version():
     for code, meaning in mcpkit.EXIT_CODES.items():
         assert f"| {code} | {meaning} |" in README
     for version in mcpkit.PROTOCOL_VERSIONS:
-        assert f"\n| {version} | {mcpkit.find_era(version)} |" in README
+        era = "modern" if version in mcpkit.MODERN_VERSIONS else "legacy"
+        assert f"\n| {version} | {era} |" in README
 
 
 def test_the_readme_names_only_make_targets_that_there_are():
