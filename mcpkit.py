@@ -31,12 +31,14 @@ Contents
      6. JSON SCHEMA             pure
      7. FUNCTION SIGNATURES     pure
      8. REQUEST CLASSIFICATION  pure
-     9. SERVER                  pure
-    10. SERVING
-    11. CLIENT                  pure
-    12. CLIENT TRANSPORTS
-    13. PROBE
-    14. COMMAND LINE
+     9. SESSIONS AND STREAMS    pure
+    10. SERVER                  pure
+    11. HANDLER RESULTS         pure
+    12. SERVING
+    13. CLIENT                  pure
+    14. CLIENT TRANSPORTS
+    15. PROBE
+    16. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -3013,11 +3015,10 @@ def classify_message(route: Route, offer: Offer) -> None:
 
 
 # =============================================================================================
-# 9. SERVER
+# 9. SESSIONS AND STREAMS
 # =============================================================================================
-# In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
-# resources, prompts), what is remembered (legacy sessions) and who handles which method.
-# Clock, ids, locks and the log come in as a Runtime; the way back to the client is a Channel.
+# In: what a legacy client says once and means from then on. Out: who it is, and the way back to it.
+# Clock, ids, locks and the log come in as a Runtime; the shells make a Channel of what they have.
 
 
 class Runtime(NamedTuple):
@@ -3132,6 +3133,13 @@ class Channel:
 
     def close(self) -> None:
         """End a stream that would otherwise stay open."""
+
+
+# =============================================================================================
+# 10. SERVER
+# =============================================================================================
+# In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
+# resources, prompts, completions) and who handles which method.
 
 
 class ToolResult(dict):
@@ -3691,7 +3699,10 @@ def _parse_cursor(cursor: Optional[str], count: int) -> int:
     return int(match.group(1))
 
 
-# ---- what a handler returned, as the protocol wants it
+# =============================================================================================
+# 11. HANDLER RESULTS
+# =============================================================================================
+# In: what an author's function returned. Out: the result that the protocol wants of its method.
 
 # Type of a content block to the members that it must have.
 CONTENT_TYPES = {"text": ("text",), "image": ("data", "mimeType"), "audio": ("data", "mimeType"),
@@ -3836,7 +3847,7 @@ def build_pong_server() -> Server:
 
 
 # =============================================================================================
-# 10. SERVING
+# 12. SERVING
 # =============================================================================================
 # The shell around a Server: sockets, threads, clocks. HTTP on http.server with a thread for each
 # connection, and stdio. Everything that decides lies above; here bytes are moved, in time.
@@ -4583,7 +4594,7 @@ def take_stdio() -> Tuple[Any, Any]:
 
 
 # =============================================================================================
-# 11. CLIENT
+# 13. CLIENT
 # =============================================================================================
 # In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
 # decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
@@ -4865,7 +4876,7 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 12. CLIENT TRANSPORTS
+# 14. CLIENT TRANSPORTS
 # =============================================================================================
 # The shell around a Conversation: an HTTP transport on urllib.request whose handlers keep
 # connections alive, a stdio transport around a child process, and Client, which people use.
@@ -5763,7 +5774,7 @@ class Client:
 
 
 # =============================================================================================
-# 13. PROBE
+# 15. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -6088,7 +6099,7 @@ def explain_get(client: Client) -> List[Check]:
 
 
 # =============================================================================================
-# 14. COMMAND LINE
+# 16. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
