@@ -32,13 +32,14 @@ Contents
      7. FUNCTION SIGNATURES     pure
      8. REQUEST CLASSIFICATION  pure
      9. SESSIONS AND STREAMS    pure
-    10. SERVER                  pure
-    11. HANDLER RESULTS         pure
-    12. SERVING
-    13. CLIENT                  pure
-    14. CLIENT TRANSPORTS
-    15. PROBE
-    16. COMMAND LINE
+    10. ASKING THE CLIENT       pure
+    11. SERVER                  pure
+    12. HANDLER RESULTS         pure
+    13. SERVING
+    14. CLIENT                  pure
+    15. CLIENT TRANSPORTS
+    16. PROBE
+    17. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -70,15 +71,15 @@ import urllib.parse
 import urllib.request
 from collections.abc import (Collection, Hashable, Iterable, Mapping, MutableMapping,
                              MutableSequence, MutableSet, Sequence, Set)
-from itertools import groupby, islice
+from itertools import count, groupby, islice
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 from typing import get_args, get_origin, get_type_hints
 
 __version__ = "0.1.0"
 __all__ = [
-    "Client", "Context", "HTTPRefusal", "MCPError", "MCPKitError", "ProtocolError", "SSEEvent",
-    "SSEParser", "SchemaError", "Server", "ToolError", "ToolResult", "TransportError",
-    "UsageError", "main", "probe", "schema_errors",
+    "Client", "Context", "Elicitation", "Elicited", "HTTPRefusal", "MCPError", "MCPKitError",
+    "ProtocolError", "Roots", "SSEEvent", "SSEParser", "Sampling", "SchemaError", "Server",
+    "ToolError", "ToolResult", "TransportError", "UsageError", "main", "probe", "schema_errors",
 ]
 
 
@@ -152,6 +153,7 @@ class Method(NamedTuple):
 
     `removed` is the first revision without it. `params` maps a member of `params` to its type
     and whether it must be there. `name_param` is the member that `Mcp-Name` repeats.
+    A handler of a method that `asks` may ask the client something before it answers.
     """
 
     added: str
@@ -160,23 +162,27 @@ class Method(NamedTuple):
     params: Dict[str, Tuple[type, bool]] = {}
     name_param: Optional[str] = None
     cacheable: bool = False
+    asks: bool = False
 
 
 _CURSOR = {"cursor": (str, False)}
-_NAME_AND_ARGUMENTS = {"name": (str, True), "arguments": (dict, False)}
+# Spec: basic/patterns/mrtr: what a call that was asked something brings back.
+_ROUND = {"inputResponses": (dict, False), "requestState": (str, False)}
+_NAME_AND_ARGUMENTS = {"name": (str, True), "arguments": (dict, False), **_ROUND}
 
 METHODS = {
     "initialize": Method("2024-11-05", "2026-07-28", params={"protocolVersion": (str, True)}),
     "server/discover": Method("2026-07-28", cacheable=True),
     "ping": Method("2024-11-05", "2026-07-28"),
     "tools/list": Method("2024-11-05", None, "tools", _CURSOR, cacheable=True),
-    "tools/call": Method("2024-11-05", None, "tools", _NAME_AND_ARGUMENTS, "name"),
+    "tools/call": Method("2024-11-05", None, "tools", _NAME_AND_ARGUMENTS, "name", asks=True),
     "resources/list": Method("2024-11-05", None, "resources", _CURSOR, cacheable=True),
     "resources/templates/list": Method("2024-11-05", None, "resources", _CURSOR, cacheable=True),
-    "resources/read": Method("2024-11-05", None, "resources", {"uri": (str, True)}, "uri",
-                             cacheable=True),
+    "resources/read": Method("2024-11-05", None, "resources",
+                             {"uri": (str, True), **_ROUND}, "uri", cacheable=True, asks=True),
     "prompts/list": Method("2024-11-05", None, "prompts", _CURSOR, cacheable=True),
-    "prompts/get": Method("2024-11-05", None, "prompts", _NAME_AND_ARGUMENTS, "name"),
+    "prompts/get": Method("2024-11-05", None, "prompts", _NAME_AND_ARGUMENTS, "name",
+                          asks=True),
     "completion/complete": Method("2024-11-05", None, "completions",
                                   {"ref": (dict, True), "argument": (dict, True),
                                    "context": (dict, False)}),
@@ -210,6 +216,8 @@ class Limits(NamedTuple):
     read_seconds: float = 30.0
     idle_seconds: float = 60.0
     session_seconds: float = 1800.0
+    ask_seconds: float = 300.0
+    state_seconds: float = 600.0
 
 
 LIMIT_MEANING = {
@@ -222,6 +230,8 @@ LIMIT_MEANING = {
     "read_seconds": "seconds that a head, or a body, may take to arrive (408 beyond)",
     "idle_seconds": "seconds that a kept-alive connection may be silent",
     "session_seconds": "seconds after which an idle legacy session ends",
+    "ask_seconds": "seconds that a call waits for what it asked of a legacy client",
+    "state_seconds": "seconds that a modern client has to answer what a call asked",
 }
 
 MAX_NUMBER_DIGITS = 4300               # CPython's own bound from 3.11 on; older ones have none
@@ -516,6 +526,12 @@ def find_cancelled_id(value: Any) -> Union[str, int, None]:
     return request_id if is_request_id(request_id) else None
 
 
+def is_request(value: Any) -> bool:
+    """Return whether a JSON value is meant as a request, and can be answered by its id."""
+    return (isinstance(value, dict) and isinstance(value.get("method"), str)
+            and is_request_id(value.get("id")))
+
+
 def is_notification(value: Any) -> bool:
     """Return whether a JSON value is meant as a notification, which is never answered."""
     return isinstance(value, dict) and isinstance(value.get("method"), str) and "id" not in value
@@ -576,6 +592,11 @@ def _parse_error(error: Any) -> MCPError:
     if not isinstance(code, int) or isinstance(code, bool):
         code = INTERNAL_ERROR
     return MCPError(code, str(error.get("message", "")), error.get("data"))
+
+
+def without_none(members: dict) -> dict:
+    """Return an object without the members that are None: optional ones are left out, not null."""
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def build_request(request_id: Union[str, int], method: str, params: Optional[dict]) -> dict:
@@ -3025,8 +3046,11 @@ class Runtime(NamedTuple):
     """What a server needs of the world around it."""
 
     now: Callable[[], float]               # seconds on a clock that never goes back
+    clock: Callable[[], float]             # seconds since 1970, for what outlives the process
     new_id: Callable[[], str]              # unguessable, of visible ASCII
+    secret: bytes                          # signs what clients keep for us
     new_lock: Callable[[], Any]
+    new_event: Callable[[], Any]
     log: Callable[[str], None]             # one line for the operator
     log_exception: Callable[[str], None]   # the same, with the traceback of the current exception
 
@@ -3044,7 +3068,7 @@ class Session:
     its lock; the others change in one step each."""
 
     __slots__ = ("id", "version", "client_info", "client_capabilities", "log_level", "last_used",
-                 "streams")
+                 "streams", "replies", "_reply_ids")
 
     def __init__(self, session_id: Optional[str], version: str, client_info: dict,
                  client_capabilities: dict, now: float = 0.0):
@@ -3055,6 +3079,32 @@ class Session:
         self.log_level = "info"
         self.last_used = now
         self.streams: set = set()            # open GET channels: a listener is not idle
+        self.replies: Dict[Any, Reply] = {}  # what the client was asked, by id of the request
+        self._reply_ids = count(1)
+
+    def expect_reply(self, event: Any) -> Reply:
+        """Return a Reply with a new id, which `settle` will fill."""
+        reply = Reply(next(self._reply_ids), event)
+        self.replies[reply.id] = reply
+        return reply
+
+    def settle(self, response: Response) -> None:
+        """Give a response to whoever waits for it; one that nobody waits for is dropped."""
+        reply = self.replies.pop(response.id, None)
+        if reply is not None:
+            reply.response = response
+            reply.event.set()
+
+
+class Reply:
+    """The client's answer to a request of ours, to come."""
+
+    __slots__ = ("id", "event", "response")
+
+    def __init__(self, request_id: int, event: Any):
+        self.id = request_id
+        self.event = event                   # set when `response` is there
+        self.response: Optional[Response] = None
 
 
 class Sessions:
@@ -3136,7 +3186,346 @@ class Channel:
 
 
 # =============================================================================================
-# 10. SERVER
+# 10. ASKING THE CLIENT
+# =============================================================================================
+# In: what a handler wants to know of the user, of a model, or of the client's folders. Out: the
+# answers. A legacy client is asked on the stream of the call and answers by a POST of its own. A
+# modern one gets the questions as the result of its call and calls again with the answers; those
+# of earlier rounds come back in a sealed requestState, so that nothing is kept here between them.
+
+
+class Elicited(NamedTuple):
+    """What the user did with a form or a link: "accept", "decline" or "cancel".
+
+    `content` is what an accepted form holds: a dict, or an instance of the class that was given
+    as its schema. It is None otherwise.
+    """
+
+    action: str
+    content: Any = None
+
+
+class Elicitation(NamedTuple):
+    """A question to the user: a form to fill in (`schema`), or a page to visit (`url`).
+
+    `schema` is a JSON Schema of a flat object, or a dataclass, TypedDict or NamedTuple of str,
+    int, float, bool, Enum, Literal, or lists of the last two. Secrets belong on a page, never in
+    a form. Spec: client/elicitation.
+    """
+
+    message: str
+    schema: Any = None
+    url: Optional[str] = None
+    method = "elicitation/create"
+
+    @property
+    def capability(self) -> dict:
+        """What the client must have declared."""
+        return {"elicitation": {"form" if self.url is None else "url": {}}}
+
+    def build_params(self, version: str, new_id: Callable[[], str]) -> dict:
+        """Return the params of the request."""
+        if self.url is None:
+            return {"message": self.message, "requestedSchema": build_form(self.schema)[0]}
+        params = {"mode": "url", "message": self.message, "url": self.url}
+        if version == LATEST_LEGACY_VERSION:   # the one revision that asks for an id of the visit
+            params["elicitationId"] = new_id()
+        return params
+
+    def read(self, result: dict) -> Elicited:
+        """Return what the user did, or raise ValueError for an answer that breaks the rules."""
+        action, content = result.get("action"), result.get("content")
+        if action not in ("accept", "decline", "cancel"):
+            raise ValueError(f"action must be accept, decline or cancel, but is {shorten(action)}")
+        if action != "accept" or self.url is not None:
+            return Elicited(action)
+        schema, convert = build_form(self.schema)
+        errors = schema_errors(content, schema)
+        if errors:
+            raise ValueError("content: " + "; ".join(errors))
+        if not isinstance(self.schema, dict):   # a class has no place for what it did not ask for
+            content = {name: value for name, value in content.items()
+                       if name in schema["properties"]}
+        return Elicited(action, convert(content))
+
+
+class Sampling(NamedTuple):
+    """A question to the client's model; the answer is its message, a dict.
+
+    `messages` is a str (said by the user) or a list of {"role", "content"}; `tools` are
+    definitions as `tools/list` has them, `tool_choice` is {"mode": "auto" | "required" | "none"}.
+    Spec: client/sampling.
+    """
+
+    messages: Any
+    max_tokens: int = 1000
+    system_prompt: Optional[str] = None
+    temperature: Optional[float] = None
+    stop_sequences: Optional[list] = None
+    model_preferences: Optional[dict] = None
+    include_context: Optional[str] = None
+    tools: Optional[list] = None
+    tool_choice: Optional[dict] = None
+    metadata: Optional[dict] = None
+    method = "sampling/createMessage"
+
+    @property
+    def capability(self) -> dict:
+        """What the client must have declared."""
+        needs = {}
+        if self.tools is not None or self.tool_choice is not None:
+            needs["tools"] = {}
+        if self.include_context not in (None, "none"):
+            needs["context"] = {}
+        return {"sampling": needs}
+
+    def build_params(self, version: str, new_id: Callable[[], str]) -> dict:
+        """Return the params of the request."""
+        messages = self.messages if isinstance(self.messages, list) else [self.messages]
+        return without_none({
+            "messages": [_build_sampling_message(message) for message in messages],
+            "maxTokens": self.max_tokens, "systemPrompt": self.system_prompt,
+            "temperature": self.temperature, "stopSequences": self.stop_sequences,
+            "modelPreferences": self.model_preferences, "includeContext": self.include_context,
+            "tools": self.tools, "toolChoice": self.tool_choice, "metadata": self.metadata})
+
+    def read(self, result: dict) -> dict:
+        """Return the model's message, or raise ValueError for what is none."""
+        if result.get("role") not in ("assistant", "user") or "content" not in result:
+            raise ValueError(f"this is no message of a model: {shorten(result)}")
+        return result
+
+
+def _build_sampling_message(value: Any) -> dict:
+    if not isinstance(value, dict):
+        value = {"role": "user", "content": value}
+    content = value["content"]
+    return {**value, "content": {"type": "text", "text": content}} if isinstance(
+        content, str) else value
+
+
+class Roots(NamedTuple):
+    """The question which folders the client works in; the answer is a list of {"uri", "name"}."""
+
+    method = "roots/list"
+    capability = {"roots": {}}
+
+    def build_params(self, version: str, new_id: Callable[[], str]) -> dict:
+        """Return the params of the request."""
+        return {}
+
+    def read(self, result: dict) -> list:
+        """Return the roots, or raise ValueError for what holds none."""
+        roots = result.get("roots")
+        if not isinstance(roots, list) or not all(
+                isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots):
+            raise ValueError(f"roots must be a list of objects with a uri: {shorten(result)}")
+        return roots
+
+
+Question = Union[Elicitation, Sampling, Roots]
+
+_FORM_TYPES = ("string", "number", "integer", "boolean")
+
+
+def build_form(schema: Any) -> Tuple[dict, Callable[[Any], Any]]:
+    """Return the schema of a form, and the way from its content to what the asker wants.
+
+    Raises UsageError for a member that no form can show.
+    """
+    convert = _give_back
+    if not isinstance(schema, dict):
+        plan = _Plan({})
+        shape = _build_shape(plan, schema)
+        schema, convert = plan.settle(shape.schema), shape.read
+        # Spec: client/elicitation: a form has these members and no others.
+        schema = {name: schema[name] for name in ("type", "properties", "required")
+                  if name in schema}
+    members = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(members, dict):
+        raise UsageError("a form's schema describes an object with properties, but is "
+                         + shorten(schema))
+    for name, member in members.items():
+        if member.get("type") not in _FORM_TYPES and not (
+                member.get("type") == "array" and isinstance(member.get("items"), dict)
+                and {"enum", "anyOf"} & set(member["items"])):
+            raise UsageError(f"a form cannot ask for {name}: it takes str, int, float, bool, "
+                             "choices and lists of choices (instead of None, use a default)")
+    return schema, convert
+
+
+def find_undeclared(needed: dict, declared: Any) -> dict:
+    """Return the part of the needed capabilities that a client has not declared."""
+    missing = {}
+    for name, inner in needed.items():
+        has = declared.get(name) if isinstance(declared, dict) else None
+        if name == "elicitation" and has == {}:
+            has = {"form": {}}                 # Spec: client/elicitation, Capabilities
+        if not isinstance(has, dict) or find_undeclared(inner, has):
+            missing[name] = inner
+    return missing
+
+
+def check_declared(needed: dict, declared: dict) -> None:
+    """Raise MCPError -32021 unless the client has declared all that is needed."""
+    missing = find_undeclared(needed, declared)
+    if missing:
+        raise MCPError(MISSING_CLIENT_CAPABILITY, "Missing required client capability: "
+                       + ", ".join(sorted(missing)), {"requiredCapabilities": missing})
+
+
+def read_answer(key: str, question: Question, answer: Any) -> Any:
+    """Return what an answer says, or raise MCPError -32602 for one that breaks the rules."""
+    try:
+        if not isinstance(answer, dict):
+            raise ValueError(f"it must be an object, but is {shorten(answer)}")
+        return question.read(answer)
+    except (TypeError, ValueError) as error:
+        raise MCPError(INVALID_PARAMS, f"Invalid answer to {shorten(key, 80)}: {error}") from None
+
+
+class StreamAsker:
+    """Asks a legacy client by requests on the stream of its own call, and waits for the answers."""
+
+    def __init__(self, session: Session, version: str, channel: Channel, runtime: Runtime,
+                 limits: Limits):
+        self._session = session
+        self._version = version
+        self._channel = channel
+        self._runtime = runtime
+        self._seconds = limits.ask_seconds
+
+    def ask(self, questions: Dict[str, Question]) -> dict:
+        """Return the answers by key; raises TransportError when they do not come in time."""
+        waiting = {key: self._send(question) for key, question in questions.items()}
+        deadline = self._runtime.now() + self._seconds
+        try:
+            return {key: self._wait(key, question, waiting[key], deadline)
+                    for key, question in questions.items()}
+        finally:
+            for reply in waiting.values():
+                self._session.replies.pop(reply.id, None)
+                if not reply.event.is_set():
+                    self._channel.send(build_notification(
+                        "notifications/cancelled",
+                        {"requestId": reply.id, "reason": "the answer is no longer wanted"}))
+
+    def _send(self, question: Question) -> Reply:
+        reply = self._session.expect_reply(self._runtime.new_event())
+        params = question.build_params(self._version, self._runtime.new_id)
+        self._channel.send(build_request(reply.id, question.method, params))
+        return reply
+
+    def _wait(self, key: str, question: Question, reply: Reply, deadline: float) -> Any:
+        while not reply.event.wait(0.25):
+            if self._channel.cancelled:
+                raise TransportError("the client cancelled the call that asked it something")
+            if self._runtime.now() > deadline:
+                raise TransportError(f"the client did not answer {question.method} within "
+                                     f"{self._seconds:g} s")
+        if reply.response.error is not None:
+            raise reply.response.error
+        return read_answer(key, question, reply.response.result)
+
+
+class InputRequired(BaseException):
+    """Ends a modern round that needs answers; `result` goes to the client.
+
+    Not an Exception, for a handler that forgives every Exception must still ask.
+    """
+
+    def __init__(self, result: dict):
+        super().__init__()
+        self.result = result
+
+
+class RoundAsker:
+    """Asks a modern client by an `input_required` result; the handler runs again on its retry.
+
+    An answer belongs to its key and to the very question: where that has changed meanwhile, it is
+    asked anew. Spec: basic/patterns/mrtr.
+    """
+
+    def __init__(self, route: Route, principal: Optional[str], runtime: Runtime,
+                 limits: Limits):
+        params = route.message.params
+        self._version = route.version
+        self._runtime = runtime
+        self._seconds = limits.state_seconds
+        self._purpose = [route.message.method, principal, _build_digest(
+            {name: value for name, value in params.items()
+             if name not in ("_meta", "inputResponses", "requestState")})]
+        self._given = params.get("inputResponses") or {}
+        state = self._open(params.get("requestState"))
+        self._asked: Dict[str, str] = state["asked"]           # key to digest of the question
+        self._answers: Dict[str, list] = state["answers"]      # key to digest and answer
+
+    def ask(self, questions: Dict[str, Question]) -> dict:
+        """Return the answers by key, or raise InputRequired for those that are missing."""
+        wires = {key: {"method": question.method, "params": question.build_params(
+            self._version, lambda: "")} for key, question in questions.items()}
+        digests = {key: _build_digest(wire) for key, wire in wires.items()}
+        results = {}
+        for key, question in questions.items():
+            answer = self._find_answer(key, digests[key])
+            if answer is not None:
+                results[key] = read_answer(key, question, answer)
+                self._answers[key] = [digests[key], answer]
+        missing = {key: wire for key, wire in wires.items() if key not in results}
+        if missing:
+            state = {"asked": {key: digests[key] for key in missing}, "answers": self._answers}
+            raise InputRequired({"resultType": "input_required", "inputRequests": missing,
+                                 "requestState": self._seal(state)})
+        return results
+
+    def _find_answer(self, key: str, digest: str) -> Any:
+        known, answer = self._answers.get(key, (None, None))
+        if known == digest:
+            return answer
+        return self._given.get(key) if self._asked.get(key, digest) == digest else None
+
+    def _seal(self, state: dict) -> str:
+        expiry = int(self._runtime.clock() + self._seconds)
+        data = encode_json({**state, "for": self._purpose, "until": expiry}).encode("ascii")
+        return ".".join(base64.urlsafe_b64encode(part).decode("ascii")
+                        for part in (data, self._sign(data)))
+
+    def _sign(self, data: bytes) -> bytes:
+        import hmac
+        return hmac.digest(self._runtime.secret, b"requestState:" + data, "sha256")
+
+    def _open(self, sealed: Any) -> dict:
+        """Return the state of a requestState: ours, in time, and given for this very request."""
+        if sealed is None:
+            return {"asked": {}, "answers": {}}
+        import hmac
+        try:
+            data, signature = map(_decode_base64url, sealed.split("."))
+            state = json.loads(data) if hmac.compare_digest(signature, self._sign(data)) else None
+        except (AttributeError, ValueError):
+            state = None
+        if state is None or state["for"] != self._purpose:
+            raise MCPError(INVALID_PARAMS, "Invalid requestState: it was not given for this "
+                           "request (send the one of the last input_required result unchanged)")
+        if state["until"] < self._runtime.clock():
+            raise MCPError(INVALID_PARAMS, "Invalid requestState: it has expired; call again "
+                           "without it")
+        return state
+
+
+def _decode_base64url(text: str) -> bytes:
+    return base64.b64decode(text.encode("ascii"), b"-_", validate=True)
+
+
+def _build_digest(value: Any) -> str:
+    """Return what stands for a JSON value, whatever the order of its members."""
+    import hashlib
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
+
+
+# =============================================================================================
+# 11. SERVER
 # =============================================================================================
 # In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
 # resources, prompts, completions) and who handles which method.
@@ -3152,13 +3541,15 @@ class Context:
     A parameter annotated `Context` receives it; it never shows in a schema.
     """
 
-    __slots__ = ("server", "_route", "_channel", "_progress")
+    __slots__ = ("server", "_route", "_channel", "_progress", "_asker", "_keys")
 
     def __init__(self, server: Server, route: Route, channel: Channel):
         self.server = server
         self._route = route
         self._channel = channel
         self._progress: Optional[float] = None
+        self._asker: Any = None
+        self._keys: Dict[str, int] = {}          # how often a question's key has been used
 
     @property
     def request_id(self) -> Union[str, int]:
@@ -3203,6 +3594,43 @@ class Context:
         """Whether the client has gone or cancelled: long work should look now and then."""
         return self._channel.cancelled
 
+    def elicit(self, message: str, schema: Any = None, *, url: Optional[str] = None,
+               key: Optional[str] = None) -> Elicited:
+        """Ask the user, by a form (`schema`) or a page to visit (`url`); see `Elicitation`.
+
+        Blocks while a legacy client asks. For a modern client it ends the handler, which runs
+        again from its start when the answer is there: ask before you act. `key` names the
+        question to the client; without one, questions are told apart by their order. Raises
+        MCPError -32021 where the client cannot ask (send it on), TransportError where no answer
+        comes.
+        """
+        return self._ask_one(key or "elicitation", Elicitation(message, schema, url))
+
+    def sample(self, messages: Any, *, key: Optional[str] = None, **options: Any) -> dict:
+        """Ask the client's model, and return its message; options and shapes: see `Sampling`."""
+        return self._ask_one(key or "sampling", Sampling(messages, **options))
+
+    def roots(self, key: Optional[str] = None) -> list:
+        """Ask which folders the client works in: a list of {"uri", "name"}."""
+        return self._ask_one(key or "roots", Roots())
+
+    def ask(self, questions: Dict[str, Question]) -> dict:
+        """Ask several things at once, each under a key of its own; return the answers by key."""
+        if not METHODS[self._route.message.method].asks:
+            raise UsageError(f"{self._route.message.method} may ask nothing: only tools, prompts "
+                             "and resources do")
+        for question in questions.values():
+            check_declared(question.capability, self.client_capabilities)
+        if self._asker is None:
+            self._asker = self.server.build_asker(self._route, self._channel)
+        return self._asker.ask(questions)
+
+    def _ask_one(self, key: str, question: Question) -> Any:
+        # In a loop the same words ask again: each time under another key.
+        times = self._keys[key] = self._keys.get(key, 0) + 1
+        key = key if times == 1 else f"{key}-{times}"
+        return self.ask({key: question})[key]
+
     def progress(self, progress: float, total: Optional[float] = None,
                  message: Optional[str] = None) -> None:
         """Tell the client how far the work is, if it asked to be told.
@@ -3217,7 +3645,7 @@ class Context:
         self._progress = progress
         params = {"progressToken": token, "progress": progress, "total": total,
                   "message": message}
-        self._channel.send(build_notification("notifications/progress", _without_none(params)))
+        self._channel.send(build_notification("notifications/progress", without_none(params)))
 
     def log(self, level: str, data: Any, logger: Optional[str] = None) -> None:
         """Send a log message to the client, if it wants messages of this level.
@@ -3232,16 +3660,12 @@ class Context:
         if wanted is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(wanted):
             return
         params = {"level": level, "logger": logger, "data": data}
-        self._channel.send(build_notification("notifications/message", _without_none(params)))
+        self._channel.send(build_notification("notifications/message", without_none(params)))
 
     def _log_level(self) -> Optional[str]:
         if self._route.era == "modern":
             return self.meta.get(META_LOG_LEVEL)
         return self._route.session.log_level if self._route.session else "info"
-
-
-def _without_none(members: dict) -> dict:
-    return {name: value for name, value in members.items() if value is not None}
 
 
 class Item(NamedTuple):
@@ -3293,7 +3717,7 @@ class Server:
                              f"the limits are {', '.join(Limits._fields)}")
         if stream not in ("auto", "always", "never"):
             raise UsageError(f'stream is "auto", "always" or "never", but is {shorten(stream)}')
-        self.info = _without_none({"name": name, "version": version, "title": title,
+        self.info = without_none({"name": name, "version": version, "title": title,
                                    "description": description, "websiteUrl": website_url,
                                    "icons": icons})
         self.instructions = instructions
@@ -3332,7 +3756,7 @@ class Server:
         signature = build_signature(function, Context, (ToolResult,))
         name = name or function.__name__
         output_schema = signature.output_schema if output_schema is None else output_schema
-        definition = _without_none({
+        definition = without_none({
             "name": name, "title": title,
             "description": signature.description if description is None else description,
             "inputSchema": signature.input_schema if input_schema is None else input_schema,
@@ -3372,7 +3796,7 @@ class Server:
         if parts != parameters:
             raise SchemaError(f"the parts of {uri} are {sorted(parts)}, but the parameters of "
                               f"{function.__name__} are {sorted(parameters)}")
-        definition = _without_none({
+        definition = without_none({
             "uri" if pattern is None else "uriTemplate": uri, "name": name or function.__name__,
             "title": title,
             "description": (signature.description or None) if description is None else description,
@@ -3396,7 +3820,7 @@ class Server:
         """
         signature = build_signature(function, Context)
         name = name or function.__name__
-        definition = _without_none({
+        definition = without_none({
             "name": name, "title": title,
             "description": (signature.description or None) if description is None else description,
             "arguments": _build_prompt_arguments(signature.input_schema), "icons": icons,
@@ -3471,7 +3895,11 @@ class Server:
             return self._build_error(find_request_id(value), error, era)
         except HTTPRefusal as refusal:
             return build_refusal(refusal)
-        return self._answer(route, channel) if isinstance(message, Request) else Answer(202)
+        if isinstance(message, Request):
+            return self._answer(route, channel)
+        if isinstance(message, Response) and session is not None:
+            session.settle(message)
+        return Answer(202)
 
     def _takes_batches(self, headers: Optional[Headers], session: Optional[Session]) -> bool:
         version = session.version if session else (headers or {}).get("mcp-protocol-version")
@@ -3481,12 +3909,12 @@ class Server:
         """Return the Answer of the handler of a routed request."""
         request = route.message
         try:
-            result = HANDLERS[request.method](self, request.params, Context(self, route, channel))
+            result = self._run_handler(route, channel)
             data = format_message(build_result(request.id, self._complete(result, route)))
             return Answer(200, data)
         except MCPError as error:
             return self._build_error(request.id, error, route.era)
-        except ToolError as error:
+        except (ToolError, TransportError) as error:
             return self._build_error(request.id, MCPError(INTERNAL_ERROR, str(error)), route.era)
         except BaseException:      # a handler may also exit or be interrupted; we go on
             # The one catch-all: what a stranger gets to see says nothing of the cause.
@@ -3494,13 +3922,30 @@ class Server:
             return self._build_error(request.id, MCPError(INTERNAL_ERROR, "Internal error"),
                                      route.era)
 
+    def _run_handler(self, route: Route, channel: Channel) -> dict:
+        request, context = route.message, Context(self, route, channel)
+        if "requestState" in request.params and route.era == "modern" and (
+                METHODS[request.method].asks):
+            # A state that is not ours is refused also where nothing is asked any more.
+            context._asker = self.build_asker(route, channel)
+        try:
+            return HANDLERS[request.method](self, request.params, context)
+        except InputRequired as pause:
+            return pause.result
+
+    def build_asker(self, route: Route, channel: Channel) -> Union[StreamAsker, RoundAsker]:
+        """Return what asks the client of a request, in the way of its era."""
+        if route.era == "modern":
+            return RoundAsker(route, None, self.runtime, self.limits)
+        return StreamAsker(route.session, route.version, channel, self.runtime, self.limits)
+
     def _build_error(self, request_id: Union[str, int, None], error: MCPError,
                      era: str) -> Answer:
         return Answer(find_status(error.code, era), format_message(build_error(request_id, error)))
 
     def _complete(self, result: dict, route: Route) -> dict:
         """Return a handler's result with what the protocol adds to every one."""
-        if METHODS[route.message.method].cacheable:
+        if METHODS[route.message.method].cacheable and "inputRequests" not in result:
             result = {**self._cache_hints, **result}
         if route.era == "modern":
             meta = self._own_meta
@@ -3520,12 +3965,12 @@ class Server:
         context._channel.open_session(
             version, client_info if isinstance(client_info, dict) else {},
             capabilities if isinstance(capabilities, dict) else {})
-        return _without_none({"capabilities": self.capabilities, "protocolVersion": version,
+        return without_none({"capabilities": self.capabilities, "protocolVersion": version,
                               "serverInfo": self.info, "instructions": self.instructions})
 
     def handle_server_discover(self, params: dict, context: Context) -> dict:
         """Say which revisions and features there are."""
-        return _without_none({"supportedVersions": list(SUPPORTED_VERSIONS),
+        return without_none({"supportedVersions": list(SUPPORTED_VERSIONS),
                               "capabilities": self.capabilities,
                               "instructions": self.instructions})
 
@@ -3591,9 +4036,9 @@ class Server:
         try:
             value = tool.run(arguments, context)
             return build_tool_result(value, tool, context._route.era)
-        except MCPError:
+        except (MCPError, InputRequired):
             raise
-        except ToolError as error:
+        except (ToolError, TransportError) as error:
             return _build_tool_error(str(error))
         except BaseException:
             self.runtime.log_exception(f"tool {tool.key} failed")
@@ -3700,7 +4145,7 @@ def _parse_cursor(cursor: Optional[str], count: int) -> int:
 
 
 # =============================================================================================
-# 11. HANDLER RESULTS
+# 12. HANDLER RESULTS
 # =============================================================================================
 # In: what an author's function returned. Out: the result that the protocol wants of its method.
 
@@ -3798,7 +4243,7 @@ def _build_prompt_message(value: Any) -> dict:
 
 def _build_prompt_arguments(schema: dict) -> List[dict]:
     required = schema.get("required", ())
-    return [_without_none({"name": name, "description": member.get("description"),
+    return [without_none({"name": name, "description": member.get("description"),
                            "required": name in required})
             for name, member in schema["properties"].items()]
 
@@ -3847,15 +4292,23 @@ def build_pong_server() -> Server:
 
 
 # =============================================================================================
-# 12. SERVING
+# 13. SERVING
 # =============================================================================================
 # The shell around a Server: sockets, threads, clocks. HTTP on http.server with a thread for each
 # connection, and stdio. Everything that decides lies above; here bytes are moved, in time.
 
 
 def system_runtime() -> Runtime:
-    """Return the real clock, randomness, locks, and a log on standard error."""
-    return Runtime(time.monotonic, lambda: secrets.token_hex(16), threading.Lock, log_line,
+    """Return the real clocks, randomness, locks, and a log on standard error.
+
+    The secret is that of MCPKIT_SECRET, for servers that answer in turn; else one of its own.
+    """
+    secret = os.environ.get("MCPKIT_SECRET", "").encode("utf-8", "surrogateescape")
+    if 0 < len(secret) < 16:
+        raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
+                         f"more, but has {len(secret)}")
+    return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
+                   secret or secrets.token_bytes(32), threading.Lock, threading.Event, log_line,
                    log_exception)
 
 
@@ -4201,7 +4654,8 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
             answer = build_refusal(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
         else:
             if session is not None:
-                channel.key = (session.id, find_request_id(value))
+                if is_request(value):
+                    channel.key = (session.id, value["id"])
                 service.cancel(session, find_cancelled_id(value))
             service.watched.add(channel)
             try:
@@ -4547,7 +5001,8 @@ class StdioService:
             self._answer(value)
 
     def _answer(self, value: Any) -> None:
-        channel, request_id = StdioChannel(self), find_request_id(value)
+        channel = StdioChannel(self)
+        request_id = value["id"] if is_request(value) else None
         if request_id is not None:
             self._running[request_id] = channel
         answer = self._mcp.receive(value, None, self.session, channel)
@@ -4594,7 +5049,7 @@ def take_stdio() -> Tuple[Any, Any]:
 
 
 # =============================================================================================
-# 13. CLIENT
+# 14. CLIENT
 # =============================================================================================
 # In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
 # decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
@@ -4876,7 +5331,7 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 14. CLIENT TRANSPORTS
+# 15. CLIENT TRANSPORTS
 # =============================================================================================
 # The shell around a Conversation: an HTTP transport on urllib.request whose handlers keep
 # connections alive, a stdio transport around a child process, and Client, which people use.
@@ -5774,7 +6229,7 @@ class Client:
 
 
 # =============================================================================================
-# 15. PROBE
+# 16. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -6099,7 +6554,7 @@ def explain_get(client: Client) -> List[Check]:
 
 
 # =============================================================================================
-# 16. COMMAND LINE
+# 17. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.

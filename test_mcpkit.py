@@ -1232,7 +1232,7 @@ def test_random_messages_meet_only_documented_refusals():
 
 
 # =============================================================================================
-# 10. CLIENT
+# 14. CLIENT
 # =============================================================================================
 
 def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
@@ -2671,7 +2671,7 @@ def test_importing_the_module_loads_neither_inspect_nor_dataclasses():
 
 
 # =============================================================================================
-# 9. SERVER
+# 10. ASKING THE CLIENT
 # =============================================================================================
 
 def receive(server, value, headers=None, channel=None):
@@ -2683,6 +2683,497 @@ def receive(server, value, headers=None, channel=None):
 def tool_call(name, **arguments):
     return call("tools/call", {"name": name, "arguments": arguments})
 
+
+class RecordingChannel(mcpkit.Channel):
+    """A way back that keeps what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, message):
+        self.sent.append(message)
+
+
+CAN_ANSWER = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
+NAME_FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclasses.dataclass
+class Order:
+    item: str
+    color: Color = Color.RED
+    count: typing.Annotated[int, "How many."] = 1
+    extras: typing.List[typing.Literal["bag", "bow"]] = dataclasses.field(default_factory=list)
+
+
+ANSWERS = {
+    "elicitation/create": {"action": "accept", "content": {"name": "Ada", "item": "pen",
+                                                           "color": "blue"}},
+    "sampling/createMessage": {"role": "assistant", "model": "m",
+                               "content": {"type": "text", "text": "Paris"}},
+    "roots/list": {"roots": [{"uri": "file:///work", "name": "work"}]},
+}
+
+
+def build_asking_server(runs=None, **options):
+    """Return a server whose handlers ask; each run of one is appended to `runs`."""
+    server = Server("asking", sessions=True, **options)
+    runs = [] if runs is None else runs
+
+    @server.tool
+    def greet(ctx: Context) -> str:
+        answer = ctx.elicit("Your name?", NAME_FORM, key="user_name")
+        return f"{answer.action} {answer.content and answer.content['name']}"
+
+    @server.tool
+    def forgive(ctx: Context) -> str:
+        try:
+            return ctx.elicit("Your name?", NAME_FORM).action
+        except Exception:
+            return "the question was swallowed"
+
+    @server.tool
+    def order(ctx: Context) -> dict:
+        return dataclasses.asdict(ctx.elicit("What shall it be?", Order).content)
+
+    @server.tool
+    def visit(ctx: Context) -> str:
+        return ctx.elicit("Please log in", url="https://example.com/login").action
+
+    @server.tool
+    def capital(ctx: Context) -> str:
+        return ctx.sample("Capital of France?", max_tokens=5, system_prompt="Be brief")[
+            "content"]["text"]
+
+    @server.tool
+    def folders(ctx: Context) -> list:
+        return [root["uri"] for root in ctx.roots()]
+
+    @server.tool
+    def twice(ctx: Context) -> str:
+        runs.append("twice")
+        first = ctx.elicit("First?", NAME_FORM)
+        second = ctx.elicit(f"Second, after {first.content['name']}?", NAME_FORM)
+        return first.content["name"] + second.content["name"]
+
+    @server.tool
+    def everything(ctx: Context) -> str:
+        answers = ctx.ask({"name": mcpkit.Elicitation("Name?", NAME_FORM),
+                           "city": mcpkit.Sampling("Capital?"), "folders": mcpkit.Roots()})
+        return f"{answers['name'].action}, {answers['city']['model']}, {len(answers['folders'])}"
+
+    @server.prompt
+    def letter(ctx: Context) -> str:
+        return f"Write to {ctx.elicit('To whom?', NAME_FORM).content['name']}."
+
+    @server.resource("asking://profile")
+    def profile(ctx: Context) -> str:
+        return ctx.elicit("Who are you?", NAME_FORM).content["name"]
+
+    return server
+
+
+class AnsweringChannel(RecordingChannel):
+    """A legacy client at hand: each request that is sent down is answered at once."""
+
+    def __init__(self, answers=ANSWERS, capabilities=CAN_ANSWER, version="2025-11-25"):
+        super().__init__()
+        self.answers = answers
+        self.session = mcpkit.Session("s", version, {}, capabilities)
+
+    def send(self, message):
+        super().send(message)
+        answer = self.answers.get(message["method"])
+        if "id" in message and answer is not None:
+            result, error = (None, answer) if isinstance(answer, MCPError) else (answer, None)
+            self.session.settle(mcpkit.Response(message["id"], result, error))
+
+
+def call_legacy(server, message, channel):
+    return json.loads(server.receive(message, None, channel.session, channel).data)
+
+
+def call_modern(server, message, answers=ANSWERS, capabilities=CAN_ANSWER, rounds=5):
+    """Return the last answer to a request and the rounds before it, answering what is asked."""
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+    params, asked = message["params"], []
+    while True:
+        answer = receive(server, call(message["method"], {**params, "_meta": meta}))
+        result = answer.get("result", {})
+        if result.get("resultType") != "input_required" or len(asked) == rounds:
+            return answer, asked
+        asked.append(result)
+        params = {**message["params"], "requestState": result["requestState"],
+                  "inputResponses": {key: answers[request["method"]] for key, request
+                                     in result["inputRequests"].items()}}
+
+
+ASKED = {
+    "a form": (tool_call("greet"), "accept Ada"),
+    "a form of a class": (tool_call("order"),
+                          '{"item":"pen","color":"blue","count":1,"extras":[]}'),
+    "a form, forgiving every Exception": (tool_call("forgive"), "accept"),
+    "a page": (tool_call("visit"), "accept"),
+    "the model": (tool_call("capital"), "Paris"),
+    "the folders": (tool_call("folders"), '["file:///work"]'),
+    "one after another": (tool_call("twice"), "AdaAda"),
+    "several at once": (tool_call("everything"), "accept, m, 1"),
+    "from a prompt": (call("prompts/get", {"name": "letter"}), "Write to Ada."),
+    "from a resource": (call("resources/read", {"uri": "asking://profile"}), "Ada"),
+}
+
+
+def find_text(answer):
+    """Return the text in the result of a call, a prompt or a read."""
+    result = answer["result"]
+    messages = result.get("messages", [{}])[0].get("content")
+    return (messages or (result.get("content") or result["contents"])[0])["text"]
+
+
+@cases(ASKED)
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_handler_asks_in_one_way_in_both_eras(era, case):
+    message, text = case
+    if era == "legacy":
+        answer = call_legacy(build_asking_server(), message, AnsweringChannel())
+    else:
+        answer, asked = call_modern(build_asking_server(), message)
+        assert all(set(question) == {"method", "params"} for result in asked
+                   for question in result["inputRequests"].values())
+        assert not any("ttlMs" in result for result in asked)
+    expected = json.loads(text) if text[0] in "[{" else text
+    found = find_text(answer)
+    assert (json.loads(found) if text[0] in "[{" else found) == expected
+
+
+QUESTIONS = {
+    "a form": ("greet", "elicitation/create",
+               {"message": "Your name?", "requestedSchema": NAME_FORM}),
+    "a form of a class": ("order", "elicitation/create", {
+        "message": "What shall it be?", "requestedSchema": {
+            "type": "object", "required": ["item"], "properties": {
+                "item": {"type": "string"},
+                "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+                "count": {"type": "integer", "default": 1, "description": "How many."},
+                "extras": {"type": "array", "items": {"type": "string",
+                                                      "enum": ["bag", "bow"]}}}}}),
+    "the model": ("capital", "sampling/createMessage", {
+        "messages": [{"role": "user", "content": {"type": "text", "text": "Capital of France?"}}],
+        "maxTokens": 5, "systemPrompt": "Be brief"}),
+    "the folders": ("folders", "roots/list", {}),
+}
+
+
+@cases(QUESTIONS)
+def test_a_question_has_the_same_wire_form_in_both_eras(case):
+    tool, method, params = case
+    channel = AnsweringChannel()
+    call_legacy(build_asking_server(), tool_call(tool), channel)
+    assert [(message["method"], message["params"]) for message in channel.sent] == [
+        (method, params)]
+    _, asked = call_modern(build_asking_server(), tool_call(tool))
+    assert list(asked[0]["inputRequests"].values()) == [{"method": method, "params": params}]
+
+
+@pytest.mark.parametrize("version, has_id", [("2025-11-25", True), ("2025-06-18", False)])
+def test_a_page_to_visit_has_an_id_in_the_one_revision_that_wants_it(version, has_id):
+    channel = AnsweringChannel(version=version)
+    call_legacy(build_asking_server(), tool_call("visit"), channel)
+    assert ("elicitationId" in channel.sent[0]["params"]) == has_id
+    assert channel.sent[0]["params"]["mode"] == "url"
+
+
+UNDECLARED = {
+    "nothing declared": ("greet", {}, {"elicitation": {"form": {}}}),
+    "sampling instead of elicitation": ("greet", {"sampling": {}}, {"elicitation": {"form": {}}}),
+    "pages but no forms": ("greet", {"elicitation": {"url": {}}}, {"elicitation": {"form": {}}}),
+    "forms but no pages": ("visit", {"elicitation": {}}, {"elicitation": {"url": {}}}),
+    "no sampling": ("capital", {"elicitation": {}}, {"sampling": {}}),
+    "no roots": ("folders", {"elicitation": {}}, {"roots": {}}),
+    "a capability that is no object": ("folders", {"roots": True}, {"roots": {}}),
+}
+
+
+@cases(UNDECLARED)
+def test_only_what_the_client_declared_is_asked(case):
+    tool, capabilities, missing = case
+    channel = AnsweringChannel(capabilities=capabilities)
+    legacy = call_legacy(build_asking_server(), tool_call(tool), channel)
+    modern, asked = call_modern(build_asking_server(), tool_call(tool), capabilities=capabilities)
+    assert asked == [] and channel.sent == []
+    for answer in (legacy, modern):
+        assert answer["error"]["code"] == -32021
+        assert answer["error"]["data"] == {"requiredCapabilities": missing}
+
+
+def test_a_capability_that_a_modern_client_lacks_is_400_over_http():
+    with mcpkit.HTTPService(build_asking_server(), port=0) as service:
+        answer = ask_modern(service, "tools/call", {"name": "greet"}, Mcp_Name="greet")
+    assert (answer.status, answer.json["error"]["code"]) == (400, -32021)
+
+
+def test_an_empty_elicitation_capability_means_forms():
+    answer, _ = call_modern(build_asking_server(), tool_call("greet"),
+                            capabilities={"elicitation": {}})
+    assert find_text(answer) == "accept Ada"
+
+
+def test_a_decline_is_an_answer():
+    declined = {"elicitation/create": {"action": "decline"}}
+    legacy = call_legacy(build_asking_server(), tool_call("greet"), AnsweringChannel(declined))
+    modern, _ = call_modern(build_asking_server(), tool_call("greet"), declined)
+    assert find_text(legacy) == find_text(modern) == "decline None"
+
+
+BAD_ANSWERS = {
+    "no action": {"content": {"name": "Ada"}},
+    "an unknown action": {"action": "maybe"},
+    "no content": {"action": "accept"},
+    "content of the wrong type": {"action": "accept", "content": {"name": 3}},
+    "content without a required member": {"action": "accept", "content": {}},
+}
+
+
+@cases(BAD_ANSWERS)
+def test_an_answer_that_breaks_the_form_is_refused_in_both_eras(case):
+    answers = {"elicitation/create": case}
+    legacy = call_legacy(build_asking_server(), tool_call("greet"), AnsweringChannel(answers))
+    modern, _ = call_modern(build_asking_server(), tool_call("greet"), answers)
+    for answer in (legacy, modern):
+        assert answer["error"]["code"] == -32602
+        assert "Invalid answer to user_name" in answer["error"]["message"]
+
+
+@cases({
+    "a model's answer without a role": ("no message of a model", "capital",
+                                        {"sampling/createMessage": {"content": "x"}}),
+    "roots that are none": ("roots must be a list", "folders",
+                            {"roots/list": {"roots": [{"name": "x"}]}}),
+})
+def test_what_a_client_answers_is_never_taken_on_trust(case):
+    text, tool, answers = case
+    answer, _ = call_modern(build_asking_server(), tool_call(tool), answers)
+    assert answer["error"]["code"] == -32602 and text in answer["error"]["message"]
+
+
+def test_a_legacy_client_that_refuses_gives_the_call_its_error():
+    refusal = {"sampling/createMessage": MCPError(-1, "User rejected sampling")}
+    answer = call_legacy(build_asking_server(), tool_call("capital"), AnsweringChannel(refusal))
+    assert answer["error"] == {"code": -1, "message": "User rejected sampling"}
+
+
+def test_a_legacy_client_that_does_not_answer_is_told_that_it_need_not_any_more():
+    server, channel = build_asking_server(ask_seconds=0), AnsweringChannel({})
+    answer = call_legacy(server, tool_call("folders"), channel)
+    assert answer["result"]["isError"]
+    assert "did not answer roots/list within 0 s" in find_text(answer)
+    assert [message["method"] for message in channel.sent] == [
+        "roots/list", "notifications/cancelled"]
+    assert channel.sent[1]["params"]["requestId"] == channel.sent[0]["id"]
+    assert channel.session.replies == {}
+
+
+def test_a_cancelled_legacy_call_waits_no_longer_for_what_it_asked():
+    channel = AnsweringChannel({})
+    channel.cancelled = True
+    answer = call_legacy(build_asking_server(), tool_call("folders"), channel)
+    assert "cancelled" in find_text(answer)
+
+
+def test_a_response_that_nobody_waits_for_is_dropped():
+    session = mcpkit.Session("s", "2025-11-25", {}, {})
+    response = {"jsonrpc": "2.0", "id": 99, "result": {}}
+    assert build_asking_server().receive(response, None, session,
+                                         mcpkit.Channel()) == mcpkit.Answer(202)
+
+
+def test_a_modern_handler_runs_again_and_earlier_answers_come_back():
+    runs = []
+    answer, asked = call_modern(build_asking_server(runs), tool_call("twice"))
+    assert find_text(answer) == "AdaAda" and runs == ["twice"] * 3
+    assert [list(result["inputRequests"]) for result in asked] == [
+        ["elicitation"], ["elicitation-2"]]
+    assert asked[0]["requestState"] != asked[1]["requestState"]
+
+
+def start_round(server, message, capabilities=CAN_ANSWER):
+    """Return the input_required result of a request, and what repeats it with more params."""
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+
+    def repeat(message=message, **more):
+        return receive(server, call(message["method"],
+                                    {**message["params"], "_meta": meta, **more}))
+    return repeat()["result"], repeat
+
+
+ADA = ANSWERS["elicitation/create"]
+
+
+def test_answers_are_taken_without_a_state_and_unknown_ones_are_ignored():
+    _, repeat = start_round(build_asking_server(), tool_call("greet"))
+    assert find_text(repeat(inputResponses={"user_name": ADA, "other": 1})) == "accept Ada"
+    assert repeat(inputResponses={"other": ADA})["result"]["resultType"] == "input_required"
+    assert repeat(inputResponses=None)["result"]["resultType"] == "input_required"
+    assert repeat(inputResponses={"user_name": 12345})["error"]["code"] == -32602
+    assert repeat(inputResponses=[])["error"]["code"] == -32602
+
+
+def test_an_answer_to_another_question_is_not_taken_for_this_one():
+    topics = iter(["a pen", "a bank"])
+    server = Server("changing")
+
+    @server.tool
+    def buy(ctx: Context) -> str:
+        return ctx.elicit(f"Buy {next(topics)}?", NAME_FORM, key="buy").action
+
+    result, repeat = start_round(server, tool_call("buy"))
+    again = repeat(inputResponses={"buy": ADA}, requestState=result["requestState"])
+    assert again["result"]["inputRequests"]["buy"]["params"]["message"] == "Buy a bank?"
+
+
+def spoil(state, place):
+    """Return a state with the character at a place changed."""
+    place %= len(state)
+    return state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1:]
+
+
+BAD_STATES = {
+    "something appended": lambda state: state + "-TAMPERED",
+    "one character of the data changed": lambda state: spoil(state, 5),
+    "one character of the signature changed": lambda state: spoil(state, -9),
+    "the signature alone": lambda state: "." + state.partition(".")[2],
+    "the data alone": lambda state: state.partition(".")[0],
+    "an empty one": lambda state: "",
+    "not base64": lambda state: "\u00e9.\u00e9",
+    "no string": lambda state: {"state": state},
+    "spaces within": lambda state: state[:8] + " " + state[8:],
+}
+
+
+@cases(BAD_STATES)
+def test_a_state_that_was_tampered_with_is_refused_whatever_else_is_sent(case):
+    result, repeat = start_round(build_asking_server(), tool_call("greet"))
+    for responses in ({}, {"user_name": ADA}):
+        answer = repeat(requestState=case(result["requestState"]), inputResponses=responses)
+        assert answer["error"]["code"] == -32602 and "requestState" in answer["error"]["message"]
+
+
+def test_a_state_is_good_for_its_own_request_only():
+    server = build_asking_server()
+    result, repeat = start_round(server, tool_call("greet"))
+    for message in (tool_call("twice"), tool_call("greet", more=1)):
+        answer = repeat(message, requestState=result["requestState"])
+        assert "was not given for this request" in answer["error"]["message"]
+    other, _ = start_round(build_asking_server(), tool_call("greet"))      # another secret
+    assert "error" in repeat(requestState=other["requestState"])
+
+
+def test_a_state_is_refused_also_by_a_handler_that_asks_nothing_more():
+    server = build_sample_server()
+    answer = receive(server, call("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2},
+                                                 "_meta": META, "requestState": "x.y"}))
+    assert answer["error"]["code"] == -32602
+
+
+def test_a_stale_state_is_refused():
+    now = [1000.0]
+    runtime = mcpkit.system_runtime()._replace(clock=lambda: now[0])
+    result, repeat = start_round(build_asking_server(runtime=runtime, state_seconds=60),
+                                 tool_call("greet"))
+    now[0] += 59
+    assert "result" in repeat(requestState=result["requestState"])
+    now[0] += 2
+    assert "expired" in repeat(requestState=result["requestState"])["error"]["message"]
+
+
+def test_servers_with_one_secret_understand_each_others_states(monkeypatch):
+    monkeypatch.setenv("MCPKIT_SECRET", "one secret for all of us")
+    result, _ = start_round(build_asking_server(), tool_call("twice"))
+    _, repeat = start_round(build_asking_server(), tool_call("twice"))
+    answer = repeat(requestState=result["requestState"], inputResponses={"elicitation": ADA})
+    assert answer["result"]["resultType"] == "input_required"
+    monkeypatch.setenv("MCPKIT_SECRET", "short")
+    with pytest.raises(mcpkit.UsageError, match="16 bytes"):
+        build_asking_server()
+
+
+FORMS = {
+    "each kind of choice": (True, {
+        "single": {"type": "string", "enum": ["a"]},
+        "titled": {"type": "string", "oneOf": [{"const": "a", "title": "A"}]},
+        "named": {"type": "string", "enum": ["a"], "enumNames": ["A"]},
+        "several": {"type": "array", "items": {"type": "string", "enum": ["a"]}},
+        "titled several": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}}),
+    "an object within": (False, {"inner": {"type": "object"}}),
+    "a list of anything": (False, {"list": {"type": "array", "items": {"type": "string"}}}),
+    "no type": (False, {"any": {}}),
+}
+
+
+@cases(FORMS)
+def test_a_form_has_only_what_a_form_can_show(case):
+    fits, members = case
+    schema = {"type": "object", "properties": members}
+    if fits:
+        assert mcpkit.build_form(schema)[0] is schema
+    else:
+        with pytest.raises(mcpkit.UsageError, match="a form cannot ask for"):
+            mcpkit.build_form(schema)
+
+
+@pytest.mark.parametrize("schema", [{"type": "string"}, {}, str])
+def test_a_form_is_an_object(schema):
+    with pytest.raises(mcpkit.UsageError, match="describes an object"):
+        mcpkit.build_form(schema)
+
+
+def test_a_completion_may_ask_nothing():
+    server = Server("x")
+
+    @server.prompt
+    def letter(to: str) -> str:
+        return to
+
+    @server.completion("letter", "to")
+    def complete_to(value: str, ctx: Context) -> list:
+        return [ctx.roots()]
+
+    message = call("completion/complete", {"ref": {"type": "ref/prompt", "name": "letter"},
+                                           "argument": {"name": "to", "value": ""}})
+    with quiet_log(server) as lines:
+        assert receive(server, message)["error"]["code"] == -32603
+    assert lines == ["completion/complete failed"]
+
+
+def test_a_legacy_client_answers_by_another_post():
+    server = build_asking_server()
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service, CAN_ANSWER)
+        connection = http.client.HTTPConnection(*service.server_address, timeout=WAIT)
+        connection.request("POST", "/mcp", json.dumps(tool_call("twice")), {
+            "Content-Type": "application/json", "Mcp-Session-Id": session_id,
+            "Accept": "application/json, text/event-stream"})
+        response, parser, messages = connection.getresponse(), mcpkit.SSEParser(), []
+        while not messages or "result" not in messages[-1]:
+            for event in parser.feed(response.read1(65536)):
+                if event.data:
+                    messages.append(json.loads(event.data))
+                    if "method" in messages[-1]:
+                        ask(service, {"jsonrpc": "2.0", "id": messages[-1]["id"],
+                                      "result": ADA}, Mcp_Session_Id=session_id)
+        connection.close()
+    assert [message.get("method") for message in messages] == ["elicitation/create"] * 2 + [None]
+    assert find_text(messages[-1]) == "AdaAda"
+
+
+# =============================================================================================
+# 11. SERVER
+# =============================================================================================
 
 TOOL_RESULTS = {
     "a number is structured content in the modern era only":
@@ -2844,16 +3335,6 @@ def test_resources_prompts_and_completions_are_answered():
     assert completion["completion"] == {"values": ["Ada", "Alan"], "total": 2, "hasMore": False}
 
 
-class RecordingChannel(mcpkit.Channel):
-    """A way back that keeps what is sent."""
-
-    def __init__(self):
-        self.sent = []
-
-    def send(self, message):
-        self.sent.append(message)
-
-
 NOTIFICATIONS = {
     "modern without token and level": ({"_meta": META}, []),
     "modern with a token": ({"_meta": {**META, "progressToken": "t"}}, [1, 2]),
@@ -2949,7 +3430,7 @@ def test_the_whole_result_that_a_tool_returns_is_sent_as_it_is():
 
 
 # =============================================================================================
-# 10. SERVING
+# 13. SERVING
 # =============================================================================================
 
 def test_a_request_is_answered_with_one_json_object(pong):
@@ -3346,9 +3827,10 @@ def test_c107_a_client_that_goes_away_cancels_its_call_and_the_server_goes_on(ca
     assert capfd.readouterr().err == ""
 
 
-def open_session(service):
+def open_session(service, capabilities=None, version="2025-06-18"):
     """Return the id of a new legacy session."""
-    reply = ask(service, call("initialize", {"protocolVersion": "2025-06-18"}))
+    reply = ask(service, call("initialize", {"protocolVersion": version,
+                                             "capabilities": capabilities or {}}))
     return reply.headers["mcp-session-id"]
 
 
@@ -3563,7 +4045,7 @@ def test_the_protocols_input_and_output_are_nobody_elses(tmp_path):
 
 
 # =============================================================================================
-# 12. CLIENT TRANSPORTS
+# 15. CLIENT TRANSPORTS
 # =============================================================================================
 
 class Asked(typing.NamedTuple):
@@ -4397,7 +4879,7 @@ def test_odd_params_are_sent_as_they_are_and_the_server_judges(sample, case):
 
 
 # =============================================================================================
-# 13. PROBE
+# 16. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -4523,7 +5005,7 @@ def test_a_stdio_server_is_probed_too():
 
 
 # =============================================================================================
-# 14. COMMAND LINE
+# 17. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
