@@ -69,7 +69,8 @@ import typing
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import (Collection, Hashable, Iterable, Mapping, MutableMapping,
+from collections import deque
+from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping,
                              MutableSequence, MutableSet, Sequence, Set)
 from itertools import count, groupby, islice
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
@@ -110,6 +111,7 @@ META_CLIENT_INFO = META_PREFIX + "clientInfo"
 META_CLIENT_CAPABILITIES = META_PREFIX + "clientCapabilities"
 META_LOG_LEVEL = META_PREFIX + "logLevel"
 META_SERVER_INFO = META_PREFIX + "serverInfo"
+META_SUBSCRIPTION_ID = META_PREFIX + "subscriptionId"
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -178,6 +180,9 @@ METHODS = {
     "tools/call": Method("2024-11-05", None, "tools", _NAME_AND_ARGUMENTS, "name", asks=True),
     "resources/list": Method("2024-11-05", None, "resources", _CURSOR, cacheable=True),
     "resources/templates/list": Method("2024-11-05", None, "resources", _CURSOR, cacheable=True),
+    "resources/subscribe": Method("2024-11-05", "2026-07-28", "resources", {"uri": (str, True)}),
+    "resources/unsubscribe": Method("2024-11-05", "2026-07-28", "resources", {"uri": (str, True)}),
+    "subscriptions/listen": Method("2026-07-28", params={"notifications": (dict, True)}),
     "resources/read": Method("2024-11-05", None, "resources",
                              {"uri": (str, True), **_ROUND}, "uri", cacheable=True, asks=True),
     "prompts/list": Method("2024-11-05", None, "prompts", _CURSOR, cacheable=True),
@@ -189,8 +194,14 @@ METHODS = {
     "logging/setLevel": Method("2024-11-05", "2026-07-28", "logging", {"level": (str, True)}),
 }
 
-# Methods that run the author's code, and so may take their time.
-SLOW_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete"})
+# Methods that run the author's code, or listen, and so may take their time.
+SLOW_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete",
+                          "subscriptions/listen"})
+
+# What tells that the list of a feature has changed. A modern client names it in its filter
+# ("toolsListChanged"), a legacy one is told if it listens at all.
+LIST_CHANGES = {feature: f"notifications/{feature}/list_changed"
+                for feature in ("tools", "prompts", "resources")}
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -218,6 +229,8 @@ class Limits(NamedTuple):
     session_seconds: float = 1800.0
     ask_seconds: float = 300.0
     state_seconds: float = 600.0
+    max_events: int = 1000
+    max_subscriptions: int = 1000
 
 
 LIMIT_MEANING = {
@@ -232,6 +245,8 @@ LIMIT_MEANING = {
     "session_seconds": "seconds after which an idle legacy session ends",
     "ask_seconds": "seconds that a call waits for what it asked of a legacy client",
     "state_seconds": "seconds that a modern client has to answer what a call asked",
+    "max_events": "messages kept for one listener, or for a session that resumes its streams",
+    "max_subscriptions": "resources that one client may subscribe to",
 }
 
 MAX_NUMBER_DIGITS = 4300               # CPython's own bound from 3.11 on; older ones have none
@@ -3051,6 +3066,7 @@ class Runtime(NamedTuple):
     secret: bytes                          # signs what clients keep for us
     new_lock: Callable[[], Any]
     new_event: Callable[[], Any]
+    new_condition: Callable[[], Any]
     log: Callable[[str], None]             # one line for the operator
     log_exception: Callable[[str], None]   # the same, with the traceback of the current exception
 
@@ -3063,24 +3079,123 @@ class Answer(NamedTuple):
     headers: tuple = ()
 
 
+class Stream:
+    """Messages on their way to one client, in order, of which the last ones are kept.
+
+    Who appends never waits. The one reader takes them from where it is; it has lost some when it
+    is further behind than the stream is long. A reader that comes later takes the place of the
+    former, so that no message travels twice. Spec: 2025-11-25 transports, Resumability.
+    """
+
+    def __init__(self, name: int, runtime: Runtime, limits: Limits):
+        self.name = name                     # unique in the session: event ids begin with it
+        self.is_closed = False               # nothing more will come
+        self._messages: deque = deque(maxlen=limits.max_events)
+        self._last = 0                       # number of the newest message; they count from 1
+        self._reader: Any = None
+        self._position = 0                   # number of the last message that was taken
+        self._changed = runtime.new_condition()        # guards all of these
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def first_id(self) -> str:
+        """The event id that stands before every message."""
+        return f"{self.name}-0"
+
+    def append(self, text: str, once: bool = False) -> str:
+        """Add a message and return its event id; `once`: not if the like still waits there."""
+        with self._changed:
+            waits = self._position < self._last and self._messages[-1] == text
+            if not (once and waits):
+                self._last += 1
+                self._messages.append(text)
+                self._changed.notify_all()
+            return f"{self.name}-{self._last}"
+
+    def close(self) -> None:
+        """Let the stream end after what it has."""
+        with self._changed:
+            self.is_closed = True
+            self._changed.notify_all()
+
+    def attach(self, reader: Any, after: Optional[int] = None) -> None:
+        """Make this the reader, from after a message, or from where the last reader was."""
+        with self._changed:
+            self._reader = reader
+            if after is not None:
+                self._position = min(after, self._last)
+            self._position = max(self._position, self._last - len(self._messages))
+            self._changed.notify_all()
+
+    def detach(self, reader: Any) -> None:
+        """Have the stream without a reader, if it is still this one."""
+        with self._changed:
+            if self._reader is reader:
+                self._reader = None
+                self._changed.notify_all()
+
+    def is_read_by(self, reader: Any) -> bool:
+        """Return whether this is the reader."""
+        return self._reader is reader
+
+    def has_outrun(self, reader: Any) -> bool:
+        """Return whether this is the reader, and messages that it has not taken are gone."""
+        return self._reader is reader and self._position < self._last - len(self._messages)
+
+    def has_after(self, number: int) -> bool:
+        """Return whether everything after a message is still there."""
+        return self._last - len(self._messages) <= number <= self._last
+
+    def read(self, reader: Any, seconds: float) -> Optional[List[Tuple[str, str]]]:
+        """Return the messages that wait, with their event ids; none when none come in time.
+
+        None means that there will be no more: the stream has ended, the reader was sent away, or
+        it has lost some.
+        """
+        with self._changed:
+            if self._position == self._last and not self.is_closed and self._reader is reader:
+                self._changed.wait(seconds)
+            waiting = self._last - self._position
+            if self._reader is not reader or waiting > len(self._messages) or (
+                    self.is_closed and not waiting):
+                return None
+            fresh = islice(self._messages, len(self._messages) - waiting, None)
+            start, self._position = self._position + 1, self._last
+            return [(f"{self.name}-{number}", text) for number, text in enumerate(fresh, start)]
+
+
 class Session:
-    """A legacy client after its `initialize`. Owned by Sessions, which changes `last_used` under
-    its lock; the others change in one step each."""
+    """A legacy client after its `initialize`, and what is on its way to it.
+
+    Owned by Sessions, which changes `last_used` under its lock; the others change in one step
+    each. As a listener it wants every change of a list, and those resources it subscribed to.
+    """
 
     __slots__ = ("id", "version", "client_info", "client_capabilities", "log_level", "last_used",
-                 "streams", "replies", "_reply_ids")
+                 "channels", "replies", "_reply_ids", "lists", "uris", "stream", "mark", "calls",
+                 "_names", "_runtime", "_limits")
 
     def __init__(self, session_id: Optional[str], version: str, client_info: dict,
-                 client_capabilities: dict, now: float = 0.0):
+                 client_capabilities: dict, runtime: Runtime, limits: Limits):
         self.id = session_id                 # None on stdio, where the process is the session
         self.version = version
         self.client_info = client_info
         self.client_capabilities = client_capabilities
         self.log_level = "info"
-        self.last_used = now
-        self.streams: set = set()            # open GET channels: a listener is not idle
+        self.last_used = runtime.now()
+        self.channels: set = set()           # that serve it now: such a session is not idle
         self.replies: Dict[Any, Reply] = {}  # what the client was asked, by id of the request
         self._reply_ids = count(1)
+        self.lists = frozenset(LIST_CHANGES)
+        self.uris: set = set()
+        self.mark: dict = {}
+        self.stream = Stream(0, runtime, limits)       # of what belongs to no call
+        self.calls: Dict[int, Stream] = {}   # those of calls, oldest first, to be resumed
+        self._names = count(1)
+        self._runtime = runtime
+        self._limits = limits
 
     def expect_reply(self, event: Any) -> Reply:
         """Return a Reply with a new id, which `settle` will fill."""
@@ -3094,6 +3209,48 @@ class Session:
         if reply is not None:
             reply.response = response
             reply.event.set()
+
+    def open_stream(self) -> Stream:
+        """Return a new stream for a call; the oldest ones that have ended make room."""
+        streams = list(self.calls.values())
+        kept = sum(len(stream) for stream in streams)
+        for stream in streams:
+            if kept < self._limits.max_events:
+                break
+            if stream.is_closed:
+                kept -= len(stream)
+                self.calls.pop(stream.name, None)
+        stream = Stream(next(self._names), self._runtime, self._limits)
+        self.calls[stream.name] = stream
+        return stream
+
+    def find_stream(self, event_id: Optional[str]) -> Tuple[Stream, Optional[int]]:
+        """Return the stream that an event id is of, and the number of that event in it.
+
+        Without an id it is the one of what belongs to no call. Raises HTTPRefusal (400) where
+        what came after the event is no longer there.
+        """
+        if event_id is None:
+            return self.stream, None
+        match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", event_id)
+        name, number = map(int, match.groups()) if match else (None, 0)
+        stream = self.stream if name == 0 else self.calls.get(name)
+        if stream is None or not stream.has_after(number):
+            raise HTTPRefusal(400, f"nothing is kept after event {shorten(event_id, 40)}: "
+                              "listen anew, without Last-Event-ID")
+        return stream, number
+
+
+class Subscription:
+    """A modern client that listens: to the lists and resources that it named."""
+
+    __slots__ = ("lists", "uris", "stream", "mark")
+
+    def __init__(self, lists: frozenset, uris: frozenset, stream: Stream, mark: dict):
+        self.lists = lists
+        self.uris = uris
+        self.stream = stream
+        self.mark = mark                     # goes into each notification
 
 
 class Reply:
@@ -3119,10 +3276,14 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._by_id.values()))
+
     def create(self, version: str, client_info: dict, client_capabilities: dict) -> Session:
         """Return a new session; expired ones go, and the idlest one where there are too many."""
         now = self._runtime.now()
-        session = Session(self._runtime.new_id(), version, client_info, client_capabilities, now)
+        session = Session(self._runtime.new_id(), version, client_info, client_capabilities,
+                          self._runtime, self._limits)
         with self._lock:
             ended = [old for old in self._idlest() if self._is_expired(old, now)]
             if len(self._by_id) - len(ended) >= self._limits.max_sessions:
@@ -3132,7 +3293,7 @@ class Sessions:
                 del self._by_id[old.id]
             self._by_id[session.id] = session
         for old in ended:
-            _close_streams(old)
+            _end_session(old)
         return session
 
     def _idlest(self, count: int = 8) -> List[Session]:
@@ -3140,7 +3301,7 @@ class Sessions:
         return [session for session, _ in zip(self._by_id.values(), range(count))]
 
     def _is_expired(self, session: Session, now: float) -> bool:
-        return not session.streams and now - session.last_used > self._limits.session_seconds
+        return not session.channels and now - session.last_used > self._limits.session_seconds
 
     def find(self, session_id: Optional[str]) -> Optional[Session]:
         """Return the living session with this id and mark it as used, else None."""
@@ -3160,12 +3321,12 @@ class Sessions:
         with self._lock:
             session = self._by_id.pop(session_id, None)
         if session is not None:
-            _close_streams(session)
+            _end_session(session)
         return session is not None
 
 
-def _close_streams(session: Session) -> None:
-    for channel in tuple(session.streams):
+def _end_session(session: Session) -> None:
+    for channel in tuple(session.channels):
         channel.close()
 
 
@@ -3173,16 +3334,24 @@ class Channel:
     """The way back to the client of one request; the shells make it real."""
 
     session: Optional[Session] = None      # the session that `initialize` opened
+    can_stream = True                      # messages may go ahead of the answer
     cancelled = False                      # the client no longer wants the answer
 
     def send(self, message: dict) -> None:
-        """Send a notification ahead of the answer, or drop it where that cannot be done."""
+        """Send a message ahead of the answer, or drop it where that cannot be done."""
+
+    def follow(self, stream: Stream) -> bool:
+        """Send what comes in a stream until it ends; return False if some of it was lost."""
+        return True
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
         """Remember the legacy client, where this transport does."""
 
+    def close_stream(self, retry_ms: int) -> None:
+        """Have the client come back for the answer, where it can."""
+
     def close(self) -> None:
-        """End a stream that would otherwise stay open."""
+        """End what would otherwise go on: a stream that is followed, or the call."""
 
 
 # =============================================================================================
@@ -3631,6 +3800,15 @@ class Context:
         key = key if times == 1 else f"{key}-{times}"
         return self.ask({key: question})[key]
 
+    def close_stream(self, retry_seconds: float = 1.0) -> None:
+        """Hang up on a legacy client of 2025-11-25 with a session; the call goes on.
+
+        It comes back after `retry_seconds` for what it has missed and for the answer. Without
+        effect for others. Spec: 2025-11-25 transports, Sending Messages.
+        """
+        if self._route.session is not None and self._route.version == LATEST_LEGACY_VERSION:
+            self._channel.close_stream(int(retry_seconds * 1000))
+
     def progress(self, progress: float, total: Optional[float] = None,
                  message: Optional[str] = None) -> None:
         """Tell the client how far the work is, if it asked to be told.
@@ -3734,6 +3912,8 @@ class Server:
         self.templates: Dict[str, Item] = {}
         self.prompts: Dict[str, Item] = {}
         self.completions: Dict[Tuple[str, str], Item] = {}
+        self.listeners: set = set()          # subscriptions, and sessions of stdio
+        self._registering = self.runtime.new_lock()    # guards the registries
         self._set_features(frozenset({"logging"}))
 
     # ---- registration
@@ -3851,12 +4031,51 @@ class Server:
                 compile_schema(signature.input_schema)))
         return _decorate(add_completion, None, {})
 
+    def remove_tool(self, name: str) -> None:
+        """Offer a tool no longer; clients that listen are told. UsageError where there is none."""
+        self._remove("tools", name, self.tools)
+
+    def remove_resource(self, uri: str) -> None:
+        """Offer a resource, or a template, no longer; clients that listen are told."""
+        self._remove("resources", uri, self.resources, self.templates)
+
+    def remove_prompt(self, name: str) -> None:
+        """Offer a prompt no longer; clients that listen are told."""
+        self._remove("prompts", name, self.prompts)
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the clients that subscribed to a resource that it has changed."""
+        self._tell("notifications/resources/updated", {"uri": uri},
+                   lambda listener: uri in listener.uris)
+
     def _add(self, registry: dict, feature: str, item: Item) -> None:
-        if item.key in registry:
-            raise UsageError(f"{item.key!r} is registered twice")
-        registry[item.key] = item
-        if feature not in self.features:
-            self._set_features(self.features | {feature})
+        with self._registering:
+            if item.key in registry:
+                raise UsageError(f"{item.key!r} is registered twice")
+            registry[item.key] = item
+            if feature not in self.features:
+                self._set_features(self.features | {feature})
+        self._tell_list_changed(feature)
+
+    def _remove(self, feature: str, key: str, *registries: dict) -> None:
+        with self._registering:
+            registry = next((known for known in registries if key in known), None)
+            if registry is None:
+                raise UsageError(f"there is no {feature[:-1]} {key!r} to be removed")
+            del registry[key]
+        self._tell_list_changed(feature)
+
+    def _tell_list_changed(self, feature: str) -> None:
+        if feature in LIST_CHANGES:
+            self._tell(LIST_CHANGES[feature], {}, lambda listener: feature in listener.lists)
+
+    def _tell(self, method: str, params: dict, concerns: Callable[[Any], bool]) -> None:
+        """Put a notification on the way to the listeners that it concerns; waits for none."""
+        for listener in [*self.listeners, *self.sessions]:
+            if concerns(listener):
+                message = build_notification(method, {**params, **listener.mark})
+                # Told twice before it is read, a change is still one change.
+                listener.stream.append(encode_json(message), once=True)
 
     def _set_features(self, features: frozenset) -> None:
         self.features = features
@@ -3937,6 +4156,8 @@ class Server:
         """Return what asks the client of a request, in the way of its era."""
         if route.era == "modern":
             return RoundAsker(route, None, self.runtime, self.limits)
+        if not channel.can_stream:
+            raise UsageError('a server with stream="never" cannot ask a legacy client')
         return StreamAsker(route.session, route.version, channel, self.runtime, self.limits)
 
     def _build_error(self, request_id: Union[str, int, None], error: MCPError,
@@ -3965,7 +4186,10 @@ class Server:
         context._channel.open_session(
             version, client_info if isinstance(client_info, dict) else {},
             capabilities if isinstance(capabilities, dict) else {})
-        return without_none({"capabilities": self.capabilities, "protocolVersion": version,
+        # Without a session there is nobody to remember a subscription.
+        can_subscribe = context._channel.session is not None
+        return without_none({"capabilities": self._build_capabilities(can_subscribe),
+                             "protocolVersion": version,
                               "serverInfo": self.info, "instructions": self.instructions})
 
     def handle_server_discover(self, params: dict, context: Context) -> dict:
@@ -3977,7 +4201,57 @@ class Server:
     @property
     def capabilities(self) -> dict:
         """What the server declares: one member for each feature that it has."""
-        return {feature: {} for feature in sorted(self.features)}
+        return self._build_capabilities(can_subscribe=True)
+
+    def _build_capabilities(self, can_subscribe: bool) -> dict:
+        capabilities = {feature: {"listChanged": True} if feature in LIST_CHANGES else {}
+                        for feature in sorted(self.features)}
+        if "resources" in capabilities and can_subscribe:
+            capabilities["resources"]["subscribe"] = True
+        return capabilities
+
+    def handle_resources_subscribe(self, params: dict, context: Context) -> dict:
+        """Tell a legacy session from now on when a resource changes."""
+        uris, uri = self._find_subscriptions(context), params["uri"]
+        if self._find_resource(uri) is None:
+            raise refuse_resource(uri)
+        if len(uris) >= self.limits.max_subscriptions and uri not in uris:
+            raise refuse_subscriptions(self.limits)
+        uris.add(uri)
+        return {}
+
+    def handle_resources_unsubscribe(self, params: dict, context: Context) -> dict:
+        """Tell it no longer."""
+        self._find_subscriptions(context).discard(params["uri"])
+        return {}
+
+    def _find_subscriptions(self, context: Context) -> set:
+        if context._route.session is None:
+            raise MCPError(METHOD_NOT_FOUND, "Method not found (without a session, nothing can "
+                           "be told)", context._route.message.method)
+        return context._route.session.uris
+
+    def handle_subscriptions_listen(self, params: dict, context: Context) -> dict:
+        """Tell a modern client of changes, on the stream of this request, for as long as it is
+        open. Spec: basic/patterns/subscriptions."""
+        if not context._channel.can_stream:
+            raise MCPError(METHOD_NOT_FOUND, "Method not found (this server never streams)",
+                           "subscriptions/listen")
+        stream = Stream(0, self.runtime, self.limits)
+        mark = {"_meta": {META_SUBSCRIPTION_ID: context.request_id}}
+        lists, uris = parse_filter(params["notifications"], self.features, self.limits)
+        stream.append(encode_json(build_notification(
+            "notifications/subscriptions/acknowledged",
+            {"notifications": build_filter(lists, uris), **mark})))
+        subscription = Subscription(lists, uris, stream, mark)
+        self.listeners.add(subscription)
+        try:
+            if not context._channel.follow(stream):
+                raise MCPError(INTERNAL_ERROR, "You read too slowly, and notifications were lost: "
+                               "read the lists again and listen anew")
+        finally:
+            self.listeners.discard(subscription)
+        return mark
 
     def handle_ping(self, params: dict, context: Context) -> dict:
         """Say that the server is alive."""
@@ -4047,14 +4321,17 @@ class Server:
     def handle_resources_read(self, params: dict, context: Context) -> dict:
         """Read the resource at a URI, or from the first template that makes it."""
         uri = params["uri"]
-        item, arguments = self.resources.get(uri), {}
-        if item is None:
-            item, arguments = self._find_template(uri)
-        if item is None:
-            raise MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
+        found = self._find_resource(uri)
+        if found is None:
+            raise refuse_resource(uri)
+        item, arguments = found
         return build_read_result(item.run(arguments, context), uri, item.mime_type)
 
-    def _find_template(self, uri: str) -> Tuple[Optional[Item], dict]:
+    def _find_resource(self, uri: str) -> Optional[Tuple[Item, dict]]:
+        """Return what serves a URI, with its arguments: a resource, or the first template."""
+        item = self.resources.get(uri)
+        if item is not None:
+            return item, {}
         for item in list(self.templates.values()):
             match = item.pattern.fullmatch(uri)
             if match is None:
@@ -4063,7 +4340,7 @@ class Server:
             arguments = coerce_texts(texts, item.signature.input_schema)
             if not item.input_schema.errors(arguments):
                 return item, arguments
-        return None, {}
+        return None
 
     def handle_prompts_get(self, params: dict, context: Context) -> dict:
         """Fill in a prompt."""
@@ -4110,6 +4387,9 @@ HANDLERS = {
     "prompts/list": Server.handle_prompts_list,
     "prompts/get": Server.handle_prompts_get,
     "completion/complete": Server.handle_completion_complete,
+    "resources/subscribe": Server.handle_resources_subscribe,
+    "resources/unsubscribe": Server.handle_resources_unsubscribe,
+    "subscriptions/listen": Server.handle_subscriptions_listen,
 }
 
 
@@ -4125,6 +4405,36 @@ def build_refusal(refusal: HTTPRefusal) -> Answer:
     """Return the Answer that tells of a refusal: its status, and a JSON-RPC error without id."""
     return Answer(refusal.status, format_message(build_error(None, refusal.error)),
                   refusal.headers)
+
+
+def refuse_resource(uri: str) -> MCPError:
+    """Return the error for a URI at which nothing is. Spec: server/resources, Error Handling."""
+    return MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
+
+
+def refuse_subscriptions(limits: Limits) -> MCPError:
+    """Return the error for more subscriptions than one client may have."""
+    return MCPError(INVALID_PARAMS, "Invalid params: one client may subscribe to "
+                    f"{limits.max_subscriptions:,} resources")
+
+
+def parse_filter(wanted: dict, features: frozenset, limits: Limits) -> Tuple[frozenset, frozenset]:
+    """Return the lists and the resources of a filter that can be honoured; raises MCPError."""
+    uris = wanted.get("resourceSubscriptions") or []
+    if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
+        raise MCPError(INVALID_PARAMS, "Invalid params: resourceSubscriptions must be a list of "
+                       f"URIs, but is {shorten(uris)}")
+    if len(set(uris)) > limits.max_subscriptions:
+        raise refuse_subscriptions(limits)
+    lists = [feature for feature in LIST_CHANGES if wanted.get(f"{feature}ListChanged") is True]
+    return (frozenset(lists) & features,
+            frozenset(uris if "resources" in features else ()))
+
+
+def build_filter(lists: frozenset, uris: frozenset) -> dict:
+    """Return the filter that names these lists and resources."""
+    names = {f"{feature}ListChanged": True for feature in LIST_CHANGES if feature in lists}
+    return {**names, "resourceSubscriptions": sorted(uris)} if uris else names
 
 
 def _format_cursor(start: int) -> str:
@@ -4308,8 +4618,8 @@ def system_runtime() -> Runtime:
         raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
                          f"more, but has {len(secret)}")
     return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
-                   secret or secrets.token_bytes(32), threading.Lock, threading.Event, log_line,
-                   log_exception)
+                   secret or secrets.token_bytes(32), threading.Lock, threading.Event,
+                   threading.Condition, log_line, log_exception)
 
 
 def log_line(text: str) -> None:
@@ -4495,26 +4805,31 @@ class SocketReader:
 
 class HTTPChannel(Channel):
     """The answer to one request: a JSON object, or an event stream once there is something to
-    stream. Its lock covers everything that writes, since the watcher may be the first to."""
+    stream. Its lock covers everything that writes, since the watcher may be the first to.
 
-    def __init__(self, handler: HTTPHandler, streams: bool):
+    The stream of a legacy call with a session is kept in a Stream as well: when the connection
+    is lost, or given up by `close_stream`, the call goes on and the client may come back for it.
+    """
+
+    def __init__(self, handler: HTTPHandler, can_stream: bool, caller: Optional[Session] = None):
         self._handler = handler
-        self._streams = streams              # whether an event stream may be the answer
+        self.can_stream = can_stream         # whether an event stream may be the answer
+        self.caller = caller                 # the legacy session that the request names
+        self.request_id: Any = None          # of a legacy call, to be cancelled by
         self._lock = threading.Lock()
         self.started = self._last_write = time.monotonic()
-        self._is_streaming = False           # guarded by _lock, as the two below
+        self._is_streaming = False           # guarded by _lock, as the three below
         self._is_finished = False
-        self._is_broken = False
-        self.key: Any = None                 # (session id, request id) of a legacy request
-        self.closed: Optional[threading.Event] = None        # set at the end of a standing stream
+        self._is_broken = False              # nothing can be written any more
+        self._kept: Optional[Stream] = None  # where the stream of a call can be resumed
+        self._followed: Optional[Stream] = None
 
     def send(self, message: dict) -> None:
-        """Send a notification; the first makes the answer an event stream."""
-        if self._streams:
-            data = format_event(encode_json(message))
+        """Send a message; the first makes the answer an event stream."""
+        if self.can_stream:
             with self._lock:
                 if not self._is_finished:
-                    self._write_stream(data)
+                    self._write_message(encode_json(message))
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
         """Open a session where the server keeps them; its id goes out with the answer."""
@@ -4527,41 +4842,77 @@ class HTTPChannel(Channel):
         handler = self._handler
         with self._lock:
             self._is_finished = True
-            if self._is_streaming or (self._streams and answer.status == 200
-                                      and handler.server.mcp.stream == "always"):
+            if self._is_streaming:
+                self._write_message(answer.data.decode("ascii"), last=True)
+            elif (self.can_stream and answer.status == 200
+                  and handler.server.mcp.stream == "always"):
                 self._write_stream(format_event(answer.data.decode("ascii")), last=True)
             else:
                 handler.send_answer(answer, self._session_header())
 
-    def open_stream(self) -> None:
-        """Open the stream of a GET, which stays open until somebody closes it."""
+    def follow(self, stream: Stream, after: Optional[int] = None, with_ids: bool = False) -> bool:
+        """Send what comes in a stream until it ends; return False if some of it was lost.
+
+        A reader that is too slow is disconnected: by the watcher, for it may hang in a write.
+        """
+        self._followed = stream
+        stream.attach(self, after)
         with self._lock:
             self._write_stream(b"")
+        while not self.cancelled:
+            messages = stream.read(self, KEEP_ALIVE_SECONDS)
+            if messages is None:
+                break
+            data = b"".join(format_event(text, event_id=event_id if with_ids else None)
+                            for event_id, text in messages)
+            if data:
+                with self._lock:
+                    self._write_stream(data)
+        if stream.has_outrun(self):
+            self._hang_up()
+            return False
+        return True
+
+    def close_stream(self, retry_ms: int) -> None:
+        """Close the connection but not the stream: the client will be back."""
+        with self._lock:
+            if self.can_stream and not self._is_finished and not self._is_broken:
+                self._open_kept()
+                self._write_stream(format_event("", None, self._kept.first_id, retry_ms),
+                                   last=True)
+                self._kept.detach(self)
+                self._hang_up()
 
     def close(self) -> None:
-        """End a stream that stays open."""
+        """End the stream that is followed, or tell the call that its client has gone."""
+        if self._followed is not None:
+            self._followed.detach(self)
+        else:
+            self.cancelled = True
+
+    def end(self) -> None:
+        """Write the end of a stream that has no answer."""
         with self._lock:
-            if not self._is_finished:
-                self._is_finished = True
-                self._write_stream(b"", last=True)
-        if self.closed is not None:
-            self.closed.set()
+            self._is_finished = True
+            self._write_stream(b"", last=True)
 
     def watch(self, now: float) -> None:
         """See to a request that takes its time: is the client there, does it know we are?
 
         Called by the watcher, which must never wait: a channel that is busy is left alone.
         """
+        if self._followed is not None and self._followed.has_outrun(self):
+            self._hang_up()
         if not self._lock.acquire(blocking=False):
             return
         try:
-            sock = self._handler.connection
-            if self._is_finished or self.cancelled:
+            if self._is_finished or self._is_broken or self.cancelled:
                 return
-            if is_peer_gone(sock):
-                # Or it has only shut its sending side: the handler is told, the answer is tried.
-                self._cancel()
-            elif self._is_due(now) and _is_ready(sock, "out"):
+            if is_peer_gone(self._handler.connection):
+                # Or it has only shut its sending side: the answer is tried all the same.
+                self._lose_client()
+            elif self._is_due(now) and _is_ready(self._handler.connection, "out"):
+                self._open_kept()
                 self._write_stream(b": keep-alive\n\n")
         finally:
             self._lock.release()
@@ -4569,16 +4920,55 @@ class HTTPChannel(Channel):
     def _is_due(self, now: float) -> bool:
         if self._is_streaming:
             return now - self._last_write >= KEEP_ALIVE_SECONDS
-        return self._streams and now - self.started >= STREAM_AFTER_SECONDS
-
-    def _cancel(self) -> None:
-        self.cancelled = True
-        self._handler.close_connection = True
-        if self.closed is not None:
-            self.closed.set()
+        return self.can_stream and now - self.started >= STREAM_AFTER_SECONDS
 
     def _session_header(self) -> tuple:
         return ((HEADER_SESSION_ID, self.session.id),) if self.session else ()
+
+    def _lose_client(self) -> None:
+        """Go on without the client, if it can come back; else tell the handler."""
+        self._handler.close_connection = True
+        if self._is_resumable():
+            self._kept.detach(self)
+            return
+        self.cancelled = True
+        if self._followed is not None:
+            self._followed.detach(self)
+
+    def _is_resumable(self) -> bool:
+        """Return whether the client has seen an event id from which it can go on."""
+        return self._kept is not None and (self._primes() or len(self._kept) > 0)
+
+    def _primes(self) -> bool:
+        """Return whether the client knows events without data, which only give an id."""
+        return self.caller.version == LATEST_LEGACY_VERSION
+
+    def _hang_up(self) -> None:
+        """Close the connection under whatever hangs in it."""
+        self._is_broken = self._handler.close_connection = True
+        with contextlib.suppress(OSError):
+            self._handler.connection.shutdown(socket.SHUT_RDWR)
+
+    def _open_kept(self) -> None:
+        """Begin the stream; where it can be resumed, with the event id to begin from."""
+        if self._is_streaming or self.caller is None or self._followed is not None:
+            return
+        self._kept = self.caller.open_stream()
+        self._kept.attach(self)
+        if self._primes():
+            self._write_stream(format_event("", None, self._kept.first_id))
+
+    def _write_message(self, text: str, last: bool = False) -> None:
+        """Write a message as an event, and keep it where the stream can be resumed."""
+        self._open_kept()
+        event_id = None
+        if self._kept is not None:
+            event_id = self._kept.append(text)
+            if last:
+                self._kept.close()
+            if not self._kept.is_read_by(self):         # the client has come back elsewhere
+                return
+        self._write_stream(format_event(text, event_id=event_id), last)
 
     def _write_stream(self, data: bytes, last: bool = False) -> None:
         """Write events, after the head of the stream if it is not out yet. Holds the lock."""
@@ -4593,7 +4983,7 @@ class HTTPChannel(Channel):
                 b"0\r\n\r\n" if last else b"")
         if not handler.send_bytes(head + data):
             self._is_broken = True
-            self._cancel()
+            self._lose_client()
 
 
 class HTTPHandler(http.server.BaseHTTPRequestHandler):
@@ -4647,38 +5037,53 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         service, mcp, session = self.server, self.server.mcp, None
         if mcp.keeps_sessions and not is_modern({}, head.headers):
             session = mcp.sessions.find(head.headers.get("mcp-session-id"))
-        channel = HTTPChannel(self, service.policy.streams)
+        channel = HTTPChannel(self, service.policy.streams, session)
         try:
             value = parse_json(body, mcp.limits.max_depth)
         except ValueError as error:
             answer = build_refusal(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
         else:
             if session is not None:
-                if is_request(value):
-                    channel.key = (session.id, value["id"])
-                service.cancel(session, find_cancelled_id(value))
+                self._join_session(session, value, channel)
             service.watched.add(channel)
             try:
                 answer = mcp.receive(value, head.headers, session, channel, mcp.keeps_sessions)
             finally:
                 service.watched.discard(channel)
+                if session is not None:
+                    session.channels.discard(channel)
         channel.finish(answer)
         if service.verbose:
             service.log_request(head, body, answer, channel)
 
+    def _join_session(self, session: Session, value: Any, channel: HTTPChannel) -> None:
+        """Have the session know a call that it made, or one that it wants no longer."""
+        if is_request(value):
+            channel.request_id = value["id"]
+            session.channels.add(channel)
+        cancelled = find_cancelled_id(value)
+        for other in tuple(session.channels) if cancelled is not None else ():
+            if other.request_id == cancelled:
+                other.cancelled = True
+
     def serve_get(self, head: Head, body: bytes) -> None:
-        """Open the standing stream of a legacy session. Spec: 2025-11-25 transports, Listening."""
+        """Send a legacy session what belongs to no call, or what was lost of an earlier stream.
+
+        Spec: 2025-11-25 transports, Listening and Resumability.
+        """
         session = self._find_session(head)
+        stream, after = session.find_stream(head.headers.get("last-event-id"))
         channel = HTTPChannel(self, False)
-        channel.session, channel.closed = session, threading.Event()
-        session.streams.add(channel)
+        channel.session = session
+        session.channels.add(channel)
         self.server.watched.add(channel)
         try:
-            channel.open_stream()
-            channel.closed.wait()
+            channel.follow(stream, after, with_ids=True)
         finally:
             self.server.watched.discard(channel)
-            session.streams.discard(channel)
+            session.channels.discard(channel)
+            stream.detach(channel)
+        channel.end()
 
     def serve_delete(self, head: Head, body: bytes) -> None:
         """End a legacy session."""
@@ -4835,8 +5240,7 @@ class HTTPService(http.server.ThreadingHTTPServer):
         self.is_stopping = True
         self._stopped.set()
         for channel in tuple(self.watched):
-            if channel.closed is not None:
-                channel.close()
+            channel.close()
         self.shutdown()
         self.server_close()
 
@@ -4889,12 +5293,6 @@ class HTTPService(http.server.ThreadingHTTPServer):
         """Log what should never happen; the other connections go on."""
         self.mcp.runtime.log_exception("a connection failed")
 
-    def cancel(self, session: Session, request_id: Any) -> None:
-        """Tell the handler of a request of this session that it is no longer wanted."""
-        for channel in tuple(self.watched) if request_id is not None else ():
-            if channel.key == (session.id, request_id):
-                channel.cancelled = True
-
     def http_date(self) -> str:
         """Return the Date of an answer; made once a second, since making it is slow."""
         now = int(time.time())
@@ -4927,15 +5325,38 @@ class StdioChannel(Channel):
 
     def __init__(self, service: StdioService):
         self._service = service
+        self._followed: Optional[Stream] = None
 
     def send(self, message: dict) -> None:
-        """Send a notification, unless the client has cancelled."""
+        """Send a message, unless the client has cancelled."""
         if not self.cancelled:
             self._service.write_line(format_message(message))
 
+    def follow(self, stream: Stream) -> bool:
+        """Send what comes in a stream until it ends; return False if some of it was lost."""
+        self._followed = stream
+        stream.attach(self)
+        while not self.cancelled:
+            messages = stream.read(self, KEEP_ALIVE_SECONDS)
+            if messages is None:
+                break
+            for _, text in messages:
+                self._service.write_line(text.encode("ascii"))
+        return not stream.has_outrun(self)
+
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
         """Remember the legacy client for as long as the process lives."""
-        self._service.session = Session(None, version, client_info, client_capabilities)
+        self.session = self._service.open_session(version, client_info, client_capabilities)
+
+    def close(self) -> None:
+        """End the stream that is followed, if one is."""
+        if self._followed is not None:
+            self._followed.detach(self)
+
+    def cancel(self) -> None:
+        """Tell the call that it is no longer wanted; its answer is not sent."""
+        self.cancelled = True
+        self.close()
 
 
 class StdioService:
@@ -4962,6 +5383,9 @@ class StdioService:
                 break
             if line.strip():
                 self.receive_line(line)
+        for channel in tuple(self._running.values()):
+            channel.close()
+        self._close_session()
         deadline = time.monotonic() + self._grace_seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -4988,26 +5412,41 @@ class StdioService:
         method = value.get("method") if isinstance(value, dict) else None
         cancelled = self._running.get(find_cancelled_id(value))
         if cancelled is not None:
-            cancelled.cancelled = True
+            cancelled.cancel()
+        channel = StdioChannel(self)
+        if is_request(value):
+            self._running[value["id"]] = channel
         if method in SLOW_METHODS:
-            thread = threading.Thread(target=self._answer, args=(value,), daemon=True)
+            thread = threading.Thread(target=self._answer, args=(value, channel), daemon=True)
             self._threads = [old for old in self._threads if old.is_alive()]
             try:
                 thread.start()
                 self._threads.append(thread)
             except RuntimeError:                  # no more threads: serve it here, others wait
-                self._answer(value)
+                self._answer(value, channel)
         else:
-            self._answer(value)
+            self._answer(value, channel)
 
-    def _answer(self, value: Any) -> None:
-        channel = StdioChannel(self)
-        request_id = value["id"] if is_request(value) else None
-        if request_id is not None:
-            self._running[request_id] = channel
+    def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> Session:
+        """Remember the legacy client as long as the process lives, and tell it of changes."""
+        self._close_session()
+        mcp = self._mcp
+        self.session = Session(None, version, client_info, client_capabilities, mcp.runtime,
+                               mcp.limits)
+        mcp.listeners.add(self.session)
+        threading.Thread(target=StdioChannel(self).follow, args=(self.session.stream,),
+                         daemon=True).start()
+        return self.session
+
+    def _close_session(self) -> None:
+        if self.session is not None:
+            self._mcp.listeners.discard(self.session)
+            self.session.stream.close()
+
+    def _answer(self, value: Any, channel: StdioChannel) -> None:
         answer = self._mcp.receive(value, None, self.session, channel)
-        if request_id is not None:
-            self._running.pop(request_id, None)
+        if is_request(value) and self._running.get(value["id"]) is channel:
+            del self._running[value["id"]]
         if not channel.cancelled:
             self._write_answer(answer)
 

@@ -109,6 +109,51 @@ def ask_modern(service, method, params=None, request_id=1, **headers):
     return ask(service, call(method, params, request_id), **{**given, **headers})
 
 
+class LiveStream:
+    """An answer that is read event by event while it is still open."""
+
+    def __init__(self, service, message=None, **headers):
+        self.connection = http.client.HTTPConnection(*service.server_address[:2], timeout=WAIT)
+        sent = {**JSON_BOTH, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        if message is None:
+            self.connection.request("GET", service.policy.path, None, sent)
+        else:
+            self.connection.request("POST", service.policy.path, json.dumps(message), sent)
+        self.response = self.connection.getresponse()
+        self._parser, self._events = mcpkit.SSEParser(), collections.deque()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+        self.response.close()
+
+    def next_event(self):
+        """Return the next event, None at the end of the stream."""
+        while not self._events:
+            data = self.response.read1(65536)
+            if not data:
+                return None
+            self._events.extend(self._parser.feed(data))
+        return self._events.popleft()
+
+    def next_message(self):
+        """Return the next JSON-RPC message, None at the end."""
+        event = self.next_event()
+        while event is not None and not event.data:
+            event = self.next_event()
+        return event and json.loads(event.data)
+
+
+def listen(service, notifications, request_id=5):
+    """Return the LiveStream of a modern subscription."""
+    message = call("subscriptions/listen", {"_meta": META, "notifications": notifications},
+                   request_id)
+    return LiveStream(service, message, MCP_Protocol_Version="2026-07-28",
+                      Mcp_Method="subscriptions/listen")
+
+
 def send_raw(service, data, cuts=()):
     """Send bytes as they are, in pieces ending at `cuts`, and return all that comes back."""
     with socket.create_connection(service.server_address[:2], timeout=WAIT) as sock:
@@ -1077,7 +1122,7 @@ VERSION, CAPABILITIES = mcpkit.META_PROTOCOL_VERSION, mcpkit.META_CLIENT_CAPABIL
 CLIENT = {"name": "t", "version": "0"}
 LATER = {**META, VERSION: "2031-01-01"}
 FEATURES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
-SESSION = mcpkit.Session("s1", "2025-06-18", {}, {})
+SESSION = mcpkit.Session("s1", "2025-06-18", {}, {}, mcpkit.system_runtime(), mcpkit.Limits())
 
 
 def classify(method, params=None, meta=META, headers=(), session=None, features=FEATURES,
@@ -2671,6 +2716,130 @@ def test_importing_the_module_loads_neither_inspect_nor_dataclasses():
 
 
 # =============================================================================================
+# 9. SESSIONS AND STREAMS
+# =============================================================================================
+
+def build_stream(size=3, name=7):
+    return mcpkit.Stream(name, mcpkit.system_runtime(), mcpkit.Limits(max_events=size))
+
+
+def test_a_stream_gives_each_message_once_in_order_with_its_id():
+    stream = build_stream()
+    stream.attach("reader")
+    stream.append("a")
+    stream.append("b")
+    assert stream.read("reader", 0) == [("7-1", "a"), ("7-2", "b")]
+    assert stream.read("reader", 0) == []
+    stream.append("c")
+    stream.close()
+    assert stream.read("reader", 0) == [("7-3", "c")]
+    assert stream.read("reader", 0) is None
+
+
+def test_a_stream_is_as_long_as_its_size_and_a_reader_that_lost_some_is_told():
+    stream = build_stream(size=3)
+    stream.attach("reader")
+    for number in range(1000):
+        stream.append(str(number))
+    assert len(stream) == 3 and stream.has_outrun("reader")
+    assert stream.read("reader", 0) is None
+    stream.attach("another")                       # who comes now begins with what there is
+    assert [text for _, text in stream.read("another", 0)] == ["997", "998", "999"]
+
+
+def test_a_later_reader_takes_the_place_of_the_former():
+    stream = build_stream()
+    stream.attach("first")
+    stream.append("a")
+    stream.attach("second")
+    assert stream.read("first", WAIT) is None
+    assert stream.read("second", 0) == [("7-1", "a")]
+    stream.detach("first")
+    assert stream.is_read_by("second")
+    stream.detach("second")
+    assert stream.read("second", WAIT) is None
+
+
+def test_a_reader_that_waits_is_woken_by_a_message_and_by_its_end():
+    stream, got = build_stream(), queue.Queue()
+    stream.attach("reader")
+
+    def follow():
+        messages = []
+        while messages is not None:
+            messages = stream.read("reader", WAIT)
+            got.put(messages)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    stream.append("a")
+    assert got.get(timeout=WAIT) == [("7-1", "a")]
+    stream.detach("reader")
+    assert got.get(timeout=WAIT) is None
+    thread.join(WAIT)
+
+
+def test_a_stream_goes_on_after_the_message_that_a_reader_names():
+    stream = build_stream(size=3)
+    for text in "abcde":
+        stream.append(text)
+    assert [stream.has_after(number) for number in range(7)] == [
+        False, False, True, True, True, True, False]
+    stream.attach("reader", after=4)
+    assert stream.read("reader", 0) == [("7-5", "e")]
+    stream.attach("reader", after=2)
+    assert [text for _, text in stream.read("reader", 0)] == ["c", "d", "e"]
+
+
+def test_what_is_told_twice_before_it_is_read_is_told_once():
+    stream = build_stream()
+    stream.attach("reader")
+    for text in ("a", "a", "b", "a"):
+        stream.append(text, once=True)
+    assert [text for _, text in stream.read("reader", 0)] == ["a", "b", "a"]
+    stream.append("a", once=True)
+    assert [text for _, text in stream.read("reader", 0)] == ["a"]
+
+
+def build_session(**limits):
+    return mcpkit.Session("s", "2025-11-25", {}, {}, mcpkit.system_runtime(),
+                          mcpkit.Limits(**limits))
+
+
+def test_a_session_finds_the_stream_of_an_event_and_no_other():
+    session = build_session()
+    first, second = session.open_stream(), session.open_stream()
+    ids = [stream.append(text) for stream, text in ((first, "a"), (second, "b"), (first, "c"))]
+    assert len(set(ids)) == 3
+    assert session.find_stream(ids[0]) == (first, 1)
+    assert session.find_stream(ids[1]) == (second, 1)
+    assert session.find_stream(first.first_id) == (first, 0)
+    assert session.find_stream(None) == (session.stream, None)
+    assert session.find_stream("0-0") == (session.stream, 0)
+
+
+@pytest.mark.parametrize("event_id", ["", "x", "1", "9-1", "1-9", "1-1-1", "-1-1", "1-\u0661",
+                                      "1" * 5000 + "-1", "1-1\n"])
+def test_an_event_id_of_nothing_is_refused_with_the_way_out(event_id):
+    session = build_session()
+    session.open_stream().append("a")
+    refusal = find_error(session.find_stream, event_id)
+    assert refusal.status == 400 and "listen anew" in str(refusal)
+
+
+def test_what_a_session_keeps_is_bounded_and_the_oldest_that_has_ended_goes_first():
+    session = build_session(max_events=10)
+    running = session.open_stream()
+    running.append("running")
+    for _ in range(50):
+        stream = session.open_stream()
+        stream.append("progress")
+        stream.append("answer")
+        stream.close()
+    assert sum(map(len, session.calls.values())) <= 12 and running.name in session.calls
+
+
+# =============================================================================================
 # 10. ASKING THE CLIENT
 # =============================================================================================
 
@@ -2784,7 +2953,8 @@ class AnsweringChannel(RecordingChannel):
     def __init__(self, answers=ANSWERS, capabilities=CAN_ANSWER, version="2025-11-25"):
         super().__init__()
         self.answers = answers
-        self.session = mcpkit.Session("s", version, {}, capabilities)
+        self.session = mcpkit.Session("s", version, {}, capabilities, mcpkit.system_runtime(),
+                                      mcpkit.Limits())
 
     def send(self, message):
         super().send(message)
@@ -2986,7 +3156,7 @@ def test_a_cancelled_legacy_call_waits_no_longer_for_what_it_asked():
 
 
 def test_a_response_that_nobody_waits_for_is_dropped():
-    session = mcpkit.Session("s", "2025-11-25", {}, {})
+    session = AnsweringChannel().session
     response = {"jsonrpc": "2.0", "id": 99, "result": {}}
     assert build_asking_server().receive(response, None, session,
                                          mcpkit.Channel()) == mcpkit.Answer(202)
@@ -3154,19 +3324,13 @@ def test_a_legacy_client_answers_by_another_post():
     server = build_asking_server()
     with mcpkit.HTTPService(server, port=0) as service:
         session_id = open_session(service, CAN_ANSWER)
-        connection = http.client.HTTPConnection(*service.server_address, timeout=WAIT)
-        connection.request("POST", "/mcp", json.dumps(tool_call("twice")), {
-            "Content-Type": "application/json", "Mcp-Session-Id": session_id,
-            "Accept": "application/json, text/event-stream"})
-        response, parser, messages = connection.getresponse(), mcpkit.SSEParser(), []
-        while not messages or "result" not in messages[-1]:
-            for event in parser.feed(response.read1(65536)):
-                if event.data:
-                    messages.append(json.loads(event.data))
-                    if "method" in messages[-1]:
-                        ask(service, {"jsonrpc": "2.0", "id": messages[-1]["id"],
-                                      "result": ADA}, Mcp_Session_Id=session_id)
-        connection.close()
+        messages = []
+        with LiveStream(service, tool_call("twice"), Mcp_Session_Id=session_id) as stream:
+            while not messages or "result" not in messages[-1]:
+                messages.append(stream.next_message())
+                if "method" in messages[-1]:
+                    ask(service, {"jsonrpc": "2.0", "id": messages[-1]["id"], "result": ADA},
+                        Mcp_Session_Id=session_id)
     assert [message.get("method") for message in messages] == ["elicitation/create"] * 2 + [None]
     assert find_text(messages[-1]) == "AdaAda"
 
@@ -3381,7 +3545,7 @@ def test_a_listening_session_does_not_expire_and_is_no_hindrance_to_making_room(
     runtime = mcpkit.system_runtime()._replace(now=lambda: now[0])
     sessions = mcpkit.Sessions(runtime, mcpkit.Limits(max_sessions=2, session_seconds=10))
     listening, idle = (sessions.create("2025-11-25", {}, {}) for _ in range(2))
-    listening.streams.add(RecordingChannel())
+    listening.channels.add(RecordingChannel())
     now[0] = 20
     new = sessions.create("2025-11-25", {}, {})
     assert sessions.find(listening.id) is listening and sessions.find(idle.id) is None
@@ -3427,6 +3591,177 @@ def test_the_whole_result_that_a_tool_returns_is_sent_as_it_is():
     server = Server("x")
     server.tool(name="t")(lambda: ToolResult(content=[], isError=False))
     assert receive(server, tool_call("t"))["result"] == {"content": [], "isError": False}
+
+
+# ---- listening
+
+class FollowingChannel(RecordingChannel):
+    """A way back that takes at once what there is in a stream, and then ends it."""
+
+    def follow(self, stream):
+        stream.attach(self)
+        self.sent += [json.loads(text) for _, text in stream.read(self, 0)]
+        return True
+
+
+FILTERS = {
+    "nothing": ({}, {}),
+    "all lists": ({"toolsListChanged": True, "promptsListChanged": True,
+                   "resourcesListChanged": True},
+                  {"toolsListChanged": True, "promptsListChanged": True,
+                   "resourcesListChanged": True}),
+    "one declined": ({"toolsListChanged": True, "promptsListChanged": False},
+                     {"toolsListChanged": True}),
+    "resources": ({"resourceSubscriptions": ["b:", "a:", "b:"]},
+                  {"resourceSubscriptions": ["a:", "b:"]}),
+    "no resources": ({"resourceSubscriptions": []}, {}),
+    "what nobody knows": ({"moonChanged": True, "toolsListChanged": 1}, {}),
+}
+
+
+@cases(FILTERS)
+def test_a_subscription_is_acknowledged_first_with_what_is_honoured(case):
+    wanted, honoured = case
+    channel = FollowingChannel()
+    answer = receive(build_sample_server(), call("subscriptions/listen", {
+        "_meta": META, "notifications": wanted}, "sub"), channel=channel)
+    mark = {"io.modelcontextprotocol/subscriptionId": "sub"}
+    assert channel.sent == [{"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                             "params": {"notifications": honoured, "_meta": mark}}]
+    assert answer["result"]["resultType"] == "complete"
+    assert answer["result"]["_meta"].items() >= mark.items()
+
+
+def test_what_a_server_has_not_is_not_honoured():
+    channel = FollowingChannel()
+    receive(Server("empty"), call("subscriptions/listen", {"_meta": META, "notifications": {
+        "toolsListChanged": True, "resourceSubscriptions": ["a:"]}}), channel=channel)
+    assert channel.sent[0]["params"]["notifications"] == {}
+
+
+BAD_FILTERS = {
+    "missing": {}, "a list": {"notifications": []},
+    "uris that are no list": {"notifications": {"resourceSubscriptions": "a:"}},
+    "uris that are no strings": {"notifications": {"resourceSubscriptions": [1]}},
+    "too many": {"notifications": {"resourceSubscriptions": [f"a:{n}" for n in range(1001)]}},
+}
+
+
+@cases(BAD_FILTERS)
+def test_a_filter_that_makes_no_sense_is_refused(case):
+    answer = receive(build_sample_server(), call("subscriptions/listen", {"_meta": META, **case}))
+    assert answer["error"]["code"] == -32602
+
+
+def change_everything(server):
+    """Change each list, and two resources."""
+    server.add_tool(lambda: None, name="new")
+    server.remove_tool("new")
+    server.add_prompt(lambda: "", name="new")
+    server.add_resource(lambda: "", uri="new:")
+    server.add_resource(lambda x: "", uri="new:{x}")
+    server.resource_updated("wanted:")
+    server.resource_updated("unwanted:")
+    server.remove_prompt("new")
+    server.remove_resource("new:{x}")
+
+
+def listen_and_change(server, notifications):
+    """Return what a modern client is told of everything that changes while it listens."""
+    channel, told = mcpkit.Channel(), []
+
+    def follow(stream):
+        stream.attach(channel)
+        stream.read(channel, 0)
+        change_everything(server)
+        told.extend(json.loads(text) for _, text in stream.read(channel, 0))
+        return True
+
+    channel.follow = follow
+    receive(server, call("subscriptions/listen", {"_meta": META, "notifications": notifications},
+                         5), channel=channel)
+    return told
+
+
+TOLD = {
+    "tools": ({"toolsListChanged": True}, ["notifications/tools/list_changed"]),
+    "prompts": ({"promptsListChanged": True}, ["notifications/prompts/list_changed"]),
+    "resources": ({"resourcesListChanged": True}, ["notifications/resources/list_changed"]),
+    "one resource": ({"resourceSubscriptions": ["wanted:"]}, ["notifications/resources/updated"]),
+    "nothing": ({}, []),
+}
+
+
+@cases(TOLD)
+def test_c101_a_listener_is_told_what_it_named_and_nothing_else(case):
+    notifications, methods = case
+    told = listen_and_change(build_sample_server(), notifications)
+    assert [message["method"] for message in told] == methods
+    for message in told:
+        assert message["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": 5}
+        assert message["params"].get("uri", "wanted:") == "wanted:"
+
+
+def test_a_listener_that_has_gone_is_forgotten():
+    server = build_sample_server()
+    listen_and_change(server, {"toolsListChanged": True})
+    assert server.listeners == set()
+
+
+def test_a_legacy_session_is_told_of_lists_and_of_what_it_subscribed_to():
+    server, session = build_sample_server(), build_session()
+    server.listeners.add(session)
+    server.add_resource(lambda: "", uri="wanted:")
+    for method, uri, code in (("subscribe", "wanted:", None), ("subscribe", "nowhere:", -32602),
+                              ("unsubscribe", "never:", None)):
+        answer = json.loads(server.receive(call(f"resources/{method}", {"uri": uri}), None, session,
+                                           mcpkit.Channel()).data)
+        assert answer.get("error", {}).get("code") == code
+        assert code or answer["result"] == {}
+    session.stream.attach("reader", 99)
+    change_everything(server)
+    told = [json.loads(text) for _, text in session.stream.read("reader", 0)]
+    assert [(message["method"], message.get("params", {}).get("uri")) for message in told] == [
+        ("notifications/tools/list_changed", None), ("notifications/prompts/list_changed", None),
+        ("notifications/resources/list_changed", None),
+        ("notifications/resources/updated", "wanted:"),
+        ("notifications/prompts/list_changed", None),
+        ("notifications/resources/list_changed", None)]
+
+
+def test_a_client_may_subscribe_to_so_many_resources_only():
+    server, session = build_sample_server(max_subscriptions=1), build_session()
+    server.add_resource(lambda x: "", uri="many:{x}")
+    codes = [json.loads(server.receive(call("resources/subscribe", {"uri": uri}), None, session,
+                                       mcpkit.Channel()).data).get("error", {}).get("code")
+             for uri in ("many:1", "many:1", "many:2")]
+    assert codes == [None, None, -32602]
+
+
+def test_without_a_session_nothing_can_be_subscribed_to_and_initialize_says_so():
+    server = build_sample_server()
+    answer = receive(server, call("resources/subscribe", {"uri": "x:"}))
+    assert answer["error"]["code"] == -32601
+    result = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"]
+    assert result["capabilities"]["resources"] == {"listChanged": True}
+    assert server.capabilities["resources"] == {"listChanged": True, "subscribe": True}
+
+
+def test_what_is_not_there_cannot_be_removed():
+    server = build_sample_server()
+    for remove in (server.remove_tool, server.remove_prompt, server.remove_resource):
+        with pytest.raises(mcpkit.UsageError, match="there is no"):
+            remove("nothing")
+
+
+def test_what_was_removed_is_listed_and_served_no_more():
+    server = build_sample_server()
+    server.add_tool(lambda: "here", name="new")
+    assert receive(server, tool_call("new"))["result"]["content"][0]["text"] == "here"
+    server.remove_tool("new")
+    assert receive(server, tool_call("new"))["error"]["code"] == -32602
+    tools = receive(server, call("tools/list"))["result"]["tools"]
+    assert "new" not in [tool["name"] for tool in tools]
 
 
 # =============================================================================================
@@ -4042,6 +4377,273 @@ def test_the_protocols_input_and_output_are_nobody_elses(tmp_path):
         capture_output=True, timeout=WAIT)
     answers = {answer["id"]: answer for answer in map(json.loads, child.stdout.splitlines())}
     assert answers[1]["result"]["content"][0]["text"] == "." and answers[2]["result"] == {}
+
+
+# ---- streams that stay open
+
+def test_c101_a_subscription_over_http_is_told_and_ended_with_a_result():
+    server = build_sample_server()
+    service = mcpkit.HTTPService(server, port=0)
+    with service:
+        stream = listen(service, {"toolsListChanged": True})
+        acknowledged = stream.next_message()
+        change_everything(server)
+        changed = stream.next_message()
+    ended, end = stream.next_message(), stream.next_message()
+    stream.connection.close()
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert changed["method"] == "notifications/tools/list_changed"
+    assert (ended["id"], ended["result"]["resultType"], end) == (5, "complete", None)
+    assert {message.get("params", message.get("result"))["_meta"][
+        "io.modelcontextprotocol/subscriptionId"] for message in (acknowledged, changed, ended)
+            } == {5}
+
+
+def wait_until(is_true):
+    """Wait for something that happens in another thread and tells nobody."""
+    patience = threading.Event()
+    for _ in range(int(WAIT / 0.02)):
+        if is_true():
+            return True
+        patience.wait(0.02)
+    return False
+
+
+def test_a_subscription_whose_client_has_gone_is_forgotten():
+    server = build_sample_server()
+    with mcpkit.HTTPService(server, port=0) as service:
+        with listen(service, {"toolsListChanged": True}) as stream:
+            stream.next_message()
+            assert len(server.listeners) == 1
+        assert wait_until(lambda: not server.listeners)
+
+
+def test_a_listener_that_does_not_read_is_disconnected_and_nobody_waits_for_it():
+    server = build_sample_server(max_events=50)
+    with mcpkit.HTTPService(server, port=0) as service:
+        uris = ["x:" + "u" * 9000 + str(number) for number in range(400)]
+        with listen(service, {"resourceSubscriptions": uris}) as stream:
+            assert wait_until(lambda: server.listeners)
+            subscription = next(iter(server.listeners))
+            for uri in uris * 3:                    # much more than sockets keep for it
+                server.resource_updated(uri)
+            assert len(subscription.stream) == 50
+            assert wait_until(lambda: not server.listeners)
+            with pytest.raises((http.client.HTTPException, OSError)):
+                while stream.next_message() is not None:
+                    pass
+                raise http.client.IncompleteRead(b"")     # an end without a result
+
+
+def build_polled_server(release):
+    """Return a server whose tools stream, and then wait for `release`."""
+    server = Server("polled", sessions=True)
+    ends = []
+
+    @server.tool
+    def work(ctx: Context, hang_up: bool = False) -> str:
+        ctx.progress(1, message="before")
+        if hang_up:
+            ctx.close_stream(retry_seconds=0.25)
+        while not release.wait(0.02) and not ctx.cancelled:
+            pass
+        ends.append("cancelled" if ctx.cancelled else "done")
+        ctx.progress(2, message="after")
+        return "the answer"
+
+    return server, ends
+
+
+WORK = call("tools/call", {"name": "work", "_meta": {"progressToken": 1}})
+
+
+def test_a_stream_begins_with_an_event_id_where_the_client_knows_such_events():
+    release = threading.Event()
+    release.set()
+    server, _ = build_polled_server(release)
+    with mcpkit.HTTPService(server, port=0) as service:
+        for version, data in (("2025-11-25", ["", "{", "{", "{"]), ("2025-06-18", ["{"] * 3)):
+            session_id = open_session(service, version=version)
+            body = ask(service, WORK, Mcp_Session_Id=session_id).body
+            events = list(mcpkit.SSEParser().feed(body))
+            assert [event.data[:1] for event in events] == data
+            assert len({event.id for event in events}) == len(events)
+
+
+def test_a_call_that_hangs_up_is_polled_for_and_answers_after_what_was_missed():
+    release = threading.Event()
+    server, ends = build_polled_server(release)
+    message = {**WORK, "params": {**WORK["params"], "arguments": {"hang_up": True}}}
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service, version="2025-11-25")
+        with LiveStream(service, message, Mcp_Session_Id=session_id) as stream:
+            events = []
+            while not events or events[-1] is not None:
+                events.append(stream.next_event())
+        assert [event.data[:1] for event in events[:-1]] == ["", "{", ""]
+        assert stream._parser.retry == 250
+        with LiveStream(service, None, Mcp_Session_Id=session_id,
+                        Last_Event_ID=events[0].id) as stream:
+            first = stream.next_message()
+            release.set()
+            rest = [stream.next_message() for _ in range(3)]
+        with LiveStream(service, None, Mcp_Session_Id=session_id,     # lost again, asked again
+                        Last_Event_ID=events[1].id) as stream:
+            again = [stream.next_message() for _ in range(3)]
+    assert first["params"]["message"] == "before" and ends == ["done"]
+    assert rest[0]["params"]["message"] == "after" and rest[2] is None
+    assert rest[1]["result"]["content"][0]["text"] == "the answer"
+    assert again == rest
+
+
+def test_a_lost_connection_does_not_end_a_call_that_can_be_resumed():
+    release = threading.Event()
+    server, ends = build_polled_server(release)
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service, version="2025-11-25")
+        with LiveStream(service, WORK, Mcp_Session_Id=session_id) as stream:
+            event = stream.next_event()
+        session = server.sessions.find(session_id)
+        kept = session.calls[1]
+        assert wait_until(lambda: kept._reader is None)
+        release.set()
+        with LiveStream(service, None, Mcp_Session_Id=session_id,
+                        Last_Event_ID=event.id) as stream:
+            messages = [stream.next_message() for _ in range(4)]
+    assert ends == ["done"] and messages[3] is None
+    assert messages[2]["result"]["content"][0]["text"] == "the answer"
+
+
+@pytest.mark.parametrize("is_modern", [False, True])
+def test_c107_a_lost_connection_cancels_a_call_that_cannot_be_resumed(is_modern):
+    release = threading.Event()
+    server, ends = build_polled_server(release)
+    server.keeps_sessions = False
+    headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tools/call",
+               "Mcp_Name": "work"} if is_modern else {}
+    meta = {**META, "progressToken": 1} if is_modern else {"progressToken": 1}
+    with mcpkit.HTTPService(server, port=0) as service:
+        with LiveStream(service, call("tools/call", {"name": "work", "_meta": meta}),
+                        **headers) as stream:
+            stream.next_event()
+        assert wait_until(lambda: ends)
+    assert ends == ["cancelled"]
+
+
+def test_the_end_of_a_session_ends_its_streams_and_cancels_its_calls():
+    server, ends = build_polled_server(threading.Event())
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service, version="2025-11-25")
+        with LiveStream(service, None, Mcp_Session_Id=session_id) as listening, \
+                LiveStream(service, WORK, Mcp_Session_Id=session_id) as working:
+            working.next_event()
+            assert ask(service, b"", "DELETE", Mcp_Session_Id=session_id).status == 200
+            assert listening.next_event() is None
+            assert wait_until(lambda: ends == ["cancelled"])
+
+
+def test_a_legacy_listener_is_told_of_changes_and_of_those_it_missed():
+    server = build_sample_server(sessions=True)
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service)
+        server.add_prompt(lambda: "", name="before")
+        with LiveStream(service, None, Mcp_Session_Id=session_id) as stream:
+            events = [stream.next_event()]
+            server.add_tool(lambda: None, name="meanwhile")
+            events.append(stream.next_event())
+            with LiveStream(service, None, Mcp_Session_Id=session_id,
+                            Last_Event_ID=events[0].id) as another:
+                assert another.next_event() == events[1]
+                assert stream.next_event() is None            # one stream has each message
+    assert [json.loads(event.data)["method"] for event in events] == [
+        "notifications/prompts/list_changed", "notifications/tools/list_changed"]
+
+
+def test_an_event_id_that_is_not_known_is_400_and_ends_no_session():
+    with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
+        session_id = open_session(service)
+        reply = ask(service, b"", "GET", Accept="text/event-stream", Mcp_Session_Id=session_id,
+                    Last_Event_ID="9-9")
+        assert reply.status == 400 and "listen anew" in reply.json["error"]["message"]
+        assert ask(service, call("ping"), Mcp_Session_Id=session_id).status == 200
+
+
+def test_a_server_that_never_streams_offers_no_subscriptions_and_no_questions():
+    server = build_asking_server(stream="never")
+    with mcpkit.HTTPService(server, port=0) as service, quiet_log(server) as lines:
+        reply = ask_modern(service, "subscriptions/listen", {"notifications": {}})
+        assert (reply.status, reply.json["error"]["code"]) == (404, -32601)
+        session_id = open_session(service, CAN_ANSWER)
+        assert ask(service, tool_call("greet"),
+                   Mcp_Session_Id=session_id).json["result"]["isError"]
+    assert lines == ["tool greet failed"]
+
+
+class StdioClient:
+    """A client at the other end of a StdioService, which runs in a thread."""
+
+    def __init__(self, server):
+        ours, theirs = socket.socketpair()
+        ours.settimeout(WAIT)
+        self._files = [ours.makefile("rb"), ours.makefile("wb", 0), theirs.makefile("rb"),
+                       theirs.makefile("wb", 0)]
+        self._sockets = [ours, theirs]
+        self._thread = threading.Thread(
+            target=mcpkit.StdioService(server, self._files[2], self._files[3]).run)
+        self._thread.start()
+
+    def send(self, message):
+        self._files[1].write(json.dumps(message).encode() + b"\n")
+
+    def receive(self):
+        return json.loads(self._files[0].readline())
+
+    def close(self):
+        """End the input, and return what still comes."""
+        self._sockets[0].shutdown(socket.SHUT_WR)
+        self._thread.join(WAIT)
+        self._sockets[1].shutdown(socket.SHUT_WR)
+        rest = [json.loads(line) for line in self._files[0]]
+        for stream in self._files + self._sockets:
+            stream.close()
+        return rest
+
+
+def test_subscriptions_on_stdio_are_told_apart_cancelled_and_ended_with_a_result():
+    server = build_sample_server()
+    client = StdioClient(server)
+    for request_id in ("a", "b"):
+        client.send(call("subscriptions/listen", {
+            "_meta": META, "notifications": {"toolsListChanged": True}}, request_id))
+        assert client.receive()["params"]["_meta"] == {
+            "io.modelcontextprotocol/subscriptionId": request_id}
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled",
+                 "params": {"requestId": "a"}})
+    assert wait_until(lambda: len(server.listeners) == 1)
+    server.add_tool(lambda: None, name="new")
+    told = client.receive()
+    rest = client.close()
+    assert told["method"] == "notifications/tools/list_changed"
+    assert told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "b"
+    assert [(message["id"], message["result"]["resultType"]) for message in rest] == [
+        ("b", "complete")]
+
+
+def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
+    server = build_asking_server()
+    client = StdioClient(server)
+    client.send(call("initialize", {"protocolVersion": "2025-11-25",
+                                    "capabilities": CAN_ANSWER}))
+    assert client.receive()["result"]["capabilities"]["resources"]["subscribe"] is True
+    client.send(call("resources/subscribe", {"uri": "asking://profile"}, 2))
+    assert client.receive() == {"jsonrpc": "2.0", "id": 2, "result": {}}
+    server.resource_updated("asking://profile")
+    assert client.receive()["params"] == {"uri": "asking://profile"}
+    client.send(call("tools/call", {"name": "greet"}, 3))
+    question = client.receive()
+    client.send({"jsonrpc": "2.0", "id": question["id"], "result": ADA})
+    assert find_text(client.receive()) == "accept Ada"
+    assert client.close() == [] and server.listeners == set()
 
 
 # =============================================================================================
