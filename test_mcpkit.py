@@ -6226,6 +6226,99 @@ def test_the_samples_run():
     assert json.loads(ran.stdout)["ratio"] > 0, ran.stderr
 
 
+EVERYTHING_ARGUMENTS = {            # where a tool or prompt of the everything server needs some
+    "test_structured_content": {"numbers": [1, 2.5]},
+    "test_x_mcp_header": {"region": "north"},
+    "json_schema_2020_12_tool": {"email": "ada@example.com"},
+    "test_prompt_with_arguments": {"arg1": "hello", "arg2": "world"},
+    "test_prompt_with_embedded_resource": {"resourceUri": "test://static-text"},
+}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_whatever_the_everything_server_lists_answers(era):
+    with mcpkit.HTTPService(load_sample("everything_server.py"), port=0) as service, Client(
+            service.url, era=era, timeout=WAIT) as client:
+        tools = {tool["name"]: client.call_tool(
+            tool["name"], EVERYTHING_ARGUMENTS.get(tool["name"])) for tool in client.list_tools()}
+        assert [name for name in tools if tools[name].get("isError")] == ["test_error_handling"]
+        assert tools["test_structured_content"]["structuredContent"] == {"total": 3.5, "count": 2}
+        assert [part["type"] for part in tools["test_multiple_content_types"]["content"]] == [
+            "text", "image", "resource"]
+        for prompt in client.list_prompts():
+            assert client.get_prompt(
+                prompt["name"], EVERYTHING_ARGUMENTS.get(prompt["name"]))["messages"]
+        for uri in [resource["uri"] for resource in client.list_resources()] + [
+                "test://template/123/data"]:
+            assert client.read_resource(uri)["contents"][0]["uri"] == uri
+
+
+# ---- the conformance gate: the suite's exit code forgives, so the checks files are judged
+
+def load_gate():
+    """Return .ci/conformance.py as a module."""
+    spec = importlib.util.spec_from_file_location("gate", str(ROOT / ".ci" / "conformance.py"))
+    gate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gate)
+    return gate
+
+
+def build_checks(*statuses):
+    return [{"id": f"check-{number}", "status": status, "errorMessage": "so it is"}
+            for number, status in enumerate(statuses)]
+
+
+@table("checks, offences", {
+    "a success is enough": (build_checks("SUCCESS", "INFO", "SKIPPED"), []),
+    "a failure is not made up for": (
+        build_checks("SUCCESS", "FAILURE"), ["FAILURE check-1: so it is"]),
+    "a warning counts like a failure": (build_checks("WARNING"), ["WARNING check-0: so it is"]),
+    "nothing that succeeded is no success": (
+        build_checks("SKIPPED", "INFO"), ["has no SUCCESS, only INFO, SKIPPED"]),
+    "no checks are no success": ([], ["has no SUCCESS, only no checks"]),
+    "no checks file is no success": (
+        None, ["left no checks file: it was not run, or it crashed (see suite.log)"])})
+def test_the_gate_wants_a_success_and_neither_failure_nor_warning(checks, offences):
+    assert load_gate().find_offences(checks) == offences
+
+
+def test_the_gate_overlooks_only_what_the_suite_itself_skips():
+    gate, name = load_gate(), "tasks-status-notifications"
+    judged = [gate.judge([name, "other"], {name: build_checks(status), "other": build_checks(
+        "SKIPPED")}) for status in ("SKIPPED", "WARNING")]
+    assert [sorted(verdicts) for verdicts in judged] == [["other"], ["other", name]]
+
+
+# Stands in for the suite: two scenarios, one of them unscored, and a folder for each one's checks.
+FAKE_SUITE = """
+import json, pathlib, sys
+if sys.argv[1] == "list":
+    print("Required for x\\n\\nServer scenarios (y):\\n  - server-ping\\n\\n"
+          "Client scenarios (y):\\n  - auth/basic\\n\\nRun, but never scored:\\n"
+          "  pending (2):\\n    - extra [server]\\n    - auth/extra [client]")
+else:
+    assert sys.argv[2] == "--url" and sys.argv[3].startswith("http://127.0.0.1:")
+    for name, status in {"server-ping": "SUCCESS", "extra": "EXTRA"}.items():
+        folder = pathlib.Path(sys.argv[-1], f"server-{name}-2026-11-30T08-00-00-123Z")
+        folder.mkdir()
+        (folder / "checks.json").write_text(json.dumps([
+            {"id": "one", "status": status, "errorMessage": "because"}]))
+"""
+
+
+@pytest.mark.parametrize("status, code, printed", [
+    ("SUCCESS", 0, "1/1"), ("WARNING", 1, "2026-07-28 extra: WARNING one: because")])
+def test_the_gate_judges_scored_and_unscored_scenarios_alike(status, code, printed, tmp_path):
+    (tmp_path / "suite.py").write_text(FAKE_SUITE.replace("EXTRA", status))
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / ".ci" / "conformance.py"), "server",
+         "--suite", f"'{sys.executable}' '{tmp_path / 'suite.py'}'", "--revision", "2026-07-28",
+         "--output", str(tmp_path / "out")], capture_output=True, text=True, timeout=WAIT)
+    assert (ran.returncode, ran.stderr, printed in ran.stdout) == (code, "", True)
+    assert ran.stdout.splitlines()[-1].split() == [
+        "server", "2026-07-28", "1/1", "0/1" if code else "1/1"]
+
+
 PEERS = {"python-sdk": "sdk/bin/python", "FastMCP": "fastmcp/bin/python"}
 PEERS_FOLDER = os.path.abspath(os.environ.get("MCPKIT_PEERS", "no folder"))
 PEER_SECONDS = 60.0                    # no wait for a peer is longer
