@@ -10,11 +10,13 @@ from typing import Annotated, Literal, TypedDict
 
 from mcpkit import Context, Server, ToolError, ToolResult
 
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3"
-                       "A0FDAAAAAElFTkSuQmCC")                              # one red dot
+PNG_DATA = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElF"
+            "TkSuQmCC")
+PNG = base64.b64decode(PNG_DATA)                                                # one red dot
 WAV = base64.b64decode("UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=")    # silence
 
 server = Server("everything", version="1.0.0", title="Everything", sessions=True, ttl_ms=1000,
+                icons=[{"src": f"data:image/png;base64,{PNG_DATA}", "mimeType": "image/png"}],
                 instructions="Shows each feature of a server; none of its tools does any harm.")
 
 
@@ -204,5 +206,5 @@ def test_prompt_with_embedded_resource(resourceUri: Annotated[str, "The resource
 @server.prompt
 def test_prompt_with_image():
     """Show a picture to the model."""
-    return [{"type": "image", "data": base64.b64encode(PNG).decode(), "mimeType": "image/png"},
+    return [{"type": "image", "data": PNG_DATA, "mimeType": "image/png"},
             "Please analyze the image above."]
