@@ -85,7 +85,7 @@ def parse_scenarios(text, side):
         if line[:1].strip():
             heading = line
         name = re.match(r" +- (\S+)(?: \[(\w+)\])?$", line)
-        if name and (name.group(2) or heading.split()[0].lower()) == side:
+        if name and (name.group(2) or heading.lower().partition(" ")[0]) == side:
             scenarios[name.group(1)] = name.group(2) is None
     return scenarios
 
