@@ -79,8 +79,9 @@ from typing import get_args, get_origin, get_type_hints
 __version__ = "0.1.0"
 __all__ = [
     "Client", "Context", "Elicitation", "Elicited", "HTTPRefusal", "MCPError", "MCPKitError",
-    "ProtocolError", "Roots", "SSEEvent", "SSEParser", "Sampling", "SchemaError", "Server",
-    "ToolError", "ToolResult", "TransportError", "UsageError", "main", "probe", "schema_errors",
+    "ProtocolError", "QuestionError", "Roots", "SSEEvent", "SSEParser", "Sampling", "SchemaError",
+    "Server", "ToolError", "ToolResult", "TransportError", "UsageError", "main", "probe",
+    "schema_errors",
 ]
 
 
@@ -254,6 +255,11 @@ MAX_EVENT_BYTES = 64 * 1024 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_ANSWER_DEPTH = 400                 # well within what CPython's own encoder can nest
 MAX_PAGES = 1000
+MAX_ROUNDS = 20                        # of questions that a client answers for one result
+MAX_CACHED = 1000                      # results that a client keeps
+RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
+RESUME_ATTEMPTS = 5                    # in which no event came
+LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
 PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
@@ -294,6 +300,7 @@ def find_status(code: int, era: str) -> int:
 #    ├── HTTPRefusal         refused before there was a JSON-RPC message to answer
 #    ├── ProtocolError       the peer broke a rule of HTTP, JSON-RPC or MCP
 #    ├── TransportError      there was no answer: unreachable, cut off, or too late
+#    ├── QuestionError       the peer asks something that nobody here can answer
 #    ├── ToolError           raised by a tool: becomes a result with isError
 #    ├── SchemaError         a JSON Schema or a function signature that cannot be used
 #    └── UsageError          the caller asked for something that makes no sense
@@ -358,9 +365,31 @@ class ProtocolError(MCPKitError):
 
 
 class TransportError(MCPKitError):
-    """There was no answer: the peer could not be reached, vanished, or took too long."""
+    """There was no answer: the peer could not be reached, vanished, or took too long.
+
+    `timed_out` says that it was the last of these.
+    """
 
     kind = "transport"
+
+    def __init__(self, text: str, timed_out: bool = False):
+        super().__init__(text)
+        self.timed_out = timed_out
+
+
+class QuestionError(MCPKitError):
+    """The server asks something before it answers, and this client has nobody to answer it.
+
+    `questions` maps each key to {"method": ..., "params": ...}.
+    """
+
+    kind = "question"
+
+    def __init__(self, questions: Dict[str, dict]):
+        super().__init__("the server asks something before it answers: "
+                         + "; ".join(f"{shorten(key, 40)}: {describe_question(question)}"
+                                     for key, question in questions.items()))
+        self.questions = questions
 
 
 class ToolError(MCPKitError):
@@ -5519,7 +5548,9 @@ class Conversation:
         self.era: Optional[str] = None
         self.version: str = LATEST_MODERN_VERSION
         self.session_id: Optional[str] = None
+        self.log_level: Optional[str] = None
         self.header_parameters: Dict[str, HeaderParameters] = {}      # by tool
+        self.output_schemas: Dict[str, CompiledSchema] = {}           # by tool
         self.server_info: dict = {}
         self.capabilities: dict = {}
         self.instructions: Optional[str] = None
@@ -5530,6 +5561,8 @@ class Conversation:
             return params
         own = {META_PROTOCOL_VERSION: self.version, META_CLIENT_INFO: self.client_info,
                META_CLIENT_CAPABILITIES: self.client_capabilities}
+        if self.log_level is not None:
+            own[META_LOG_LEVEL] = self.log_level
         params = params or {}
         meta = params.get("_meta")
         return {**params, "_meta": {**own, **(meta if isinstance(meta, dict) else {})}}
@@ -5555,24 +5588,39 @@ class Conversation:
                     self.header_parameters.get(name, {}), message["params"].get("arguments")))
         return headers
 
-    def learn_tools(self, tools: List[Any]) -> Tuple[List[Any], List[str]]:
-        """Return the tools that can be called over HTTP, and a warning for each other one.
+    def learn_tools(self, tools: List[Any], is_http: bool) -> Tuple[List[Any], List[str]]:
+        """Return the tools that can be called, and a warning for each that is not quite right.
 
         Spec: streamable-http, Schema Extension: clients MUST drop a tool whose `x-mcp-header` is
         against the rules, and keep the rest.
         """
         kept, warnings = [], []
         for tool in tools:
-            schema = tool.get("inputSchema") if isinstance(tool, dict) else None
-            try:
-                parameters = find_header_parameters(schema)
-            except SchemaError as error:
-                warnings.append(f"tool {shorten(tool.get('name'))} is left out: {error}")
+            name = tool.get("name") if isinstance(tool, dict) else None
+            if not isinstance(name, str):
+                kept.append(tool)
                 continue
-            kept.append(tool)
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                self.header_parameters[tool["name"]] = parameters
+            try:
+                if is_http and self.era == "modern":
+                    self.header_parameters[name] = find_header_parameters(tool.get("inputSchema"))
+                kept.append(tool)
+            except SchemaError as error:
+                warnings.append(f"tool {shorten(name)} is left out: {error}")
+            try:
+                if isinstance(tool.get("outputSchema"), dict):
+                    self.output_schemas[name] = compile_schema(tool["outputSchema"])
+            except SchemaError as error:
+                warnings.append(f"tool {shorten(name)}: its outputSchema cannot be used: {error}")
         return kept, warnings
+
+    def find_result_faults(self, name: str, result: dict) -> List[str]:
+        """Return where a tool's result breaks the outputSchema that it was listed with."""
+        schema = self.output_schemas.get(name)
+        if schema is None or result.get("isError"):
+            return []
+        if "structuredContent" not in result:
+            return ["structuredContent is missing"]
+        return schema.errors(result["structuredContent"])
 
     def build_initialize(self) -> dict:
         """Return the params that open a legacy conversation."""
@@ -5672,16 +5720,16 @@ def decide_era(answer: Optional[Incoming]) -> EraDecision:
 
 
 def read_result(answer: Incoming) -> dict:
-    """Return the result in an answer; raises the MCPError or ProtocolError that it is instead."""
+    """Return the result in an answer, complete or with questions (`input_required`).
+
+    Raises the MCPError or ProtocolError that it is instead.
+    """
     response = answer.response
     if response is None or response.error is not None:
         raise build_status_error(answer)
     kind = response.result.get("resultType", "complete")
     if kind == "input_required":
-        questions = response.result.get("inputRequests")
-        names = ", ".join(map(shorten, questions)) if isinstance(questions, dict) else "nothing"
-        raise ProtocolError(f"the server wants input before it answers ({names}), "
-                            "which this client cannot give")
+        return response.result
     if kind != "complete":
         # Spec: basic, ResultType: an unrecognized one MUST be considered invalid.
         raise ProtocolError(f"the result is of an unknown resultType: {shorten(kind)}")
@@ -5732,17 +5780,158 @@ def parse_answer(value: Any, request_id: Union[str, int]) -> Optional[Response]:
     return None
 
 
-def build_reply(value: dict) -> Optional[dict]:
-    """Return our answer to a request that a legacy server sent us, None when it is none.
+class Responder(NamedTuple):
+    """Answers what a server asks: each member a handler, or None where there is nobody.
 
-    Spec: 2025-11-25 ping: the receiver MUST respond promptly. All else was never declared.
+    `elicit(params)` gets {"message", "requestedSchema"} or {"mode": "url", "message", "url"}. It
+    returns what the form holds, a dict in which defaults are filled in (or True for a page that
+    was visited), None to decline, or an Elicited. `sample(params)` gets {"messages", "maxTokens",
+    ...} and returns a text, or a whole message with its "model". `roots()` returns folders: paths,
+    file URIs, or {"uri", "name"}.
     """
-    if "method" not in value or not is_request_id(value.get("id")):
-        return None
-    if value["method"] == "ping":
-        return build_result(value["id"], {})
-    return build_error(value["id"], MCPError(METHOD_NOT_FOUND, "Method not found",
-                                             str(value["method"])))
+
+    elicit: Optional[Callable[[dict], Any]] = None
+    sample: Optional[Callable[[dict], Any]] = None
+    roots: Optional[Callable[[], list]] = None
+
+    @property
+    def capabilities(self) -> dict:
+        """What a client with these handlers declares."""
+        declared = {"elicitation": ({"form": {}, "url": {}}, self.elicit),
+                    "sampling": ({"tools": {}}, self.sample), "roots": ({}, self.roots)}
+        return {name: value for name, (value, handler) in declared.items() if handler is not None}
+
+    def has_answer(self, request: Any) -> bool:
+        """Return whether there is a handler for a request of the server."""
+        method = request.get("method") if isinstance(request, dict) else None
+        return method in RESPONSES and getattr(self, RESPONSES[method][0]) is not None
+
+    def answer(self, request: dict) -> dict:
+        """Return the result for a request that has an answer."""
+        name, build = RESPONSES[request["method"]]
+        params = request.get("params")
+        return build(getattr(self, name), params if isinstance(params, dict) else {})
+
+    def reply(self, request: dict) -> dict:
+        """Return our response to a request that a legacy server sent.
+
+        Spec: 2025-11-25 ping: the receiver MUST respond promptly.
+        """
+        if request["method"] == "ping":
+            return build_result(request["id"], {})
+        if not self.has_answer(request):
+            return build_error(request["id"], MCPError(METHOD_NOT_FOUND, "Method not found",
+                                                       str(request["method"])))
+        try:
+            return build_result(request["id"], self.answer(request))
+        except MCPError as error:
+            return build_error(request["id"], error)
+
+    def build_round(self, result: dict) -> dict:
+        """Return what a request must bring when it is repeated after an input_required result.
+
+        Raises QuestionError for questions without a handler. Spec: basic/patterns/mrtr.
+        """
+        questions = result.get("inputRequests", {})
+        if not isinstance(questions, dict):
+            raise ProtocolError("the server wants input before it answers, but its inputRequests "
+                                f"are no object: {shorten(questions)}")
+        open_ones = {key: question for key, question in questions.items()
+                     if not self.has_answer(question)}
+        if open_ones:
+            raise QuestionError(open_ones)
+        more = {}
+        if questions:
+            more["inputResponses"] = {key: self.answer(question)
+                                      for key, question in questions.items()}
+        if "requestState" in result:
+            more["requestState"] = result["requestState"]
+        if not more:
+            raise ProtocolError("the server wants input before it answers, but says not which: "
+                                "neither inputRequests nor requestState")
+        return more
+
+
+def _answer_elicitation(handler: Callable, params: dict) -> dict:
+    value = handler(params)
+    action, content = value if isinstance(value, Elicited) else (
+        "decline" if value is None or value is False else "accept", value)
+    if action != "accept" or params.get("mode") == "url":
+        return {"action": action}
+    return {"action": action, "content": fill_defaults(params.get("requestedSchema"), content)}
+
+
+def fill_defaults(schema: Any, content: Any) -> dict:
+    """Return the content of a form with the defaults of what it leaves out."""
+    members = schema.get("properties") if isinstance(schema, dict) else None
+    defaults = {name: member["default"] for name, member in (
+        members if isinstance(members, dict) else {}).items()
+        if isinstance(member, dict) and "default" in member}
+    return {**defaults, **(content if isinstance(content, dict) else {})}
+
+
+def _answer_sampling(handler: Callable, params: dict) -> dict:
+    value = handler(params)
+    return value if isinstance(value, dict) else {
+        "role": "assistant", "content": {"type": "text", "text": str(value)},
+        "model": "unknown", "stopReason": "endTurn"}
+
+
+def _answer_roots(handler: Callable, params: dict) -> dict:
+    return {"roots": [root if isinstance(root, dict) else {"uri": str(root)}
+                      for root in handler()]}
+
+
+# What a server may ask, to the handler of a Responder and what builds the result.
+RESPONSES = {"elicitation/create": ("elicit", _answer_elicitation),
+             "sampling/createMessage": ("sample", _answer_sampling),
+             "roots/list": ("roots", _answer_roots)}
+
+
+def describe_question(request: Any) -> str:
+    """Return a server's question as one line for a person."""
+    method = request.get("method") if isinstance(request, dict) else request
+    params = request.get("params") if isinstance(request, dict) else None
+    params = params if isinstance(params, dict) else {}
+    said = params.get("message") or params.get("messages")
+    where = f" ({shorten(params['url'])})" if "url" in params else ""
+    return shorten(method) + (f": {shorten(said)}" if said else "") + where
+
+
+class Cache:
+    """The results that a client may use again. Spec: server/utilities/caching.
+
+    Owned by one Client, which guards it with a lock; `now` is on the clock of the caller.
+    """
+
+    def __init__(self) -> None:
+        self._kept: Dict[Tuple[str, str], Tuple[float, Any]] = {}     # until when, what
+
+    def find(self, method: str, key: str, now: float) -> Any:
+        """Return what is kept for a method and what it is about, None when nothing fresh is."""
+        until, value = self._kept.get((method, key), (now, None))
+        return value if now < until else None
+
+    def keep(self, method: str, key: str, value: Any, ttl_ms: Any, now: float) -> None:
+        """Keep a value for as long as the server said; the oldest ones make room."""
+        if type(ttl_ms) is not int or ttl_ms <= 0:
+            return
+        while len(self._kept) >= MAX_CACHED:
+            del self._kept[next(iter(self._kept))]
+        self._kept[method, key] = (now + ttl_ms / 1000, value)
+
+    def drop(self, method: str, params: dict) -> None:
+        """Forget what a notification says has changed."""
+        for feature, notification in LIST_CHANGES.items():
+            if method == notification:
+                self._forget(lambda key: key[0].startswith(f"{feature}/")
+                             and key[0].endswith("/list"))
+        if method == "notifications/resources/updated":
+            self._forget(lambda key: key == ("resources/read", params.get("uri")))
+
+    def _forget(self, concerns: Callable[[Tuple[str, str]], bool]) -> None:
+        for key in [key for key in self._kept if concerns(key)]:
+            del self._kept[key]
 
 
 def find_tool_fault(tool: Any) -> Optional[str]:
@@ -5783,11 +5972,15 @@ class Waits(NamedTuple):
     silence: float
     deadline: float
 
+    def find_left_since(self, heard: float) -> float:
+        """Return the seconds to wait for more after something was heard."""
+        return min(heard + self.silence, self.deadline) - time.monotonic()
+
     def left(self) -> float:
         """Return the seconds to wait for the next byte; TransportError when none are left."""
         seconds = min(self.silence, self.deadline - time.monotonic())
         if seconds <= 0:
-            raise TransportError("no answer in time: the time limit is used up")
+            raise TransportError("no answer in time: the time limit is used up", timed_out=True)
         return seconds
 
 
@@ -5951,27 +6144,80 @@ class HTTPTransport:
         self._observe = observe
         self._pool = PooledHandler()
         self._opener = build_opener(url, self._pool)
+        self._open_responses: Dict[Any, Any] = {}     # by request id; changed key by key
 
     def exchange(self, message: dict, headers: Headers, waits: Waits,
-                 on_message: Callable[[dict], None]) -> Incoming:
-        """Send one message and return the answer to it; others go to `on_message` as they come."""
-        return self._send("POST", format_own(message), headers, waits,
-                          message.get("id") if "method" in message else None, on_message)
+                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
+        """Send one message and return the answer to it; others go to `on_message` as they come.
+
+        With `may_resume`, a stream that breaks off is asked for again.
+        """
+        request_id = message.get("id") if "method" in message else None
+        place = Place()
+        try:
+            return self._send("POST", format_own(message), headers, waits, request_id, on_message,
+                              place)
+        except (StreamEnded, TransportError) as error:
+            if not may_resume or not place.event_id or getattr(error, "timed_out", False):
+                raise
+        return self._resume(place, headers, waits, request_id, on_message)
+
+    def listen(self, headers: Headers, waits: Waits,
+               on_message: Callable[[dict], None]) -> None:
+        """Hand on what comes on the stream of a legacy session; raises when there is no more."""
+        self._resume(Place(), headers, waits, None, on_message)
+
+    def _resume(self, place: Place, headers: Headers, waits: Waits, request_id: Any,
+                on_message: Callable) -> Incoming:
+        """Ask for the rest of a stream, again and again while events come, patiently in between.
+
+        Spec: 2025-11-25 transports, Resumability and Sending Messages (retry).
+        """
+        attempts, delay = 0, 0.0 if place.event_id is None else RESUME_SECONDS
+        while True:
+            delay = delay if place.retry is None else max(delay, place.retry / 1000)
+            time.sleep(min(delay, waits.left()))
+            seen = place.events
+            more = {} if place.event_id is None else {"Last-Event-ID": place.event_id}
+            try:
+                answer = self._send("GET", None, {**headers, "Accept": STREAM_TYPE, **more}, waits,
+                                    request_id, on_message, place)
+                if answer.response is None:            # no stream: that is final
+                    raise build_status_error(answer)
+                return answer
+            except (StreamEnded, TransportError) as error:
+                attempts = attempts + 1 if place.events == seen else 0
+                if attempts >= RESUME_ATTEMPTS or getattr(error, "timed_out", False):
+                    raise
+            delay = RESUME_SECONDS * 2 ** attempts
+
+    def pause(self) -> Any:
+        """Return what holds up the limit of silence during a block: here nothing is read in it."""
+        return contextlib.nullcontext()
 
     def get(self, headers: Headers, waits: Waits) -> Incoming:
         """Send a GET and return its status, headers and the start of its body."""
-        return self._send("GET", None, headers, waits, None, _ignore)
+        return self._send("GET", None, headers, waits, None, _ignore, None)
 
     def delete(self, headers: Headers, waits: Waits) -> Incoming:
         """Send a DELETE, which ends a legacy session."""
-        return self._send("DELETE", None, headers, waits, None, _ignore)
+        return self._send("DELETE", None, headers, waits, None, _ignore, None)
+
+    def abort(self, request_id: Any) -> None:
+        """Break off the exchange of a request, or (None) the stream that listens."""
+        response = self._open_responses.get(request_id)
+        if response is not None:
+            with contextlib.suppress(OSError):
+                response.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, also those that are in use."""
+        for request_id in tuple(self._open_responses):
+            self.abort(request_id)
         self._pool.close_all()
 
     def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
-              request_id: Any, on_message: Callable) -> Incoming:
+              request_id: Any, on_message: Callable, place: Optional[Place]) -> Incoming:
         started = time.monotonic()
         headers = {"User-Agent": f"mcpkit/{__version__}", **headers, **self._headers}
         reading = BodyReading(self._max_bytes, waits)
@@ -5980,11 +6226,15 @@ class HTTPTransport:
             request = urllib.request.Request(self.url, body, headers, method=method)
             request.waits = waits
             response = self._opener.open(request, timeout=waits.left())
-            return self._read(response, reading, request_id, on_message, method)
+            if place is not None and (method == "GET" or request_id is not None):
+                self._open_responses[request_id] = response
+            return self._read(response, reading, request_id, on_message, place)
         except (OSError, http.client.HTTPException, MCPKitError) as caught:
             error = explain_transport_error(caught, self.url, response, waits)
             raise error from None
         finally:
+            if self._open_responses.get(request_id) is response:
+                self._open_responses.pop(request_id, None)
             self._observe(Exchange(
                 method, self.url, headers, body or b"", response.status if response else None,
                 _lower_headers(response), bytes(reading.noted), reading.size, reading.is_stream,
@@ -5993,7 +6243,7 @@ class HTTPTransport:
                 self._pool.give_back(response)
 
     def _read(self, response: Any, reading: BodyReading, request_id: Any,
-              on_message: Callable, method: str) -> Incoming:
+              on_message: Callable, place: Optional[Place]) -> Incoming:
         """Return the answer in a response, from JSON or from an event stream."""
         headers = _lower_headers(response)
         kind = parse_media_type(headers.get("content-type"))
@@ -6003,10 +6253,10 @@ class HTTPTransport:
                                 "you trust it; a POST is not sent on by itself")
         if kind == STREAM_TYPE and response.status == 200:
             reading.is_stream = True
-            if method == "GET":
+            if place is None:
                 return Incoming(response.status, headers, None)
-            return Incoming(response.status, headers,
-                            self._read_stream(response, reading, request_id, on_message))
+            return Incoming(response.status, headers, self._read_stream(
+                response, reading, request_id, on_message, place))
         data = reading.read_all(response)
         if request_id is None or kind != JSON_TYPE or not data.strip():
             return Incoming(response.status, headers, None, data[:2000].decode("utf-8", "replace"))
@@ -6019,22 +6269,46 @@ class HTTPTransport:
                         data[:2000].decode("utf-8", "replace"))
 
     def _read_stream(self, response: Any, reading: BodyReading, request_id: Any,
-                     on_message: Callable) -> Response:
+                     on_message: Callable, place: Place) -> Response:
         """Return the answer among the events of a stream, which may stay open after it."""
         parser = SSEParser(self._max_bytes)
         while True:
             data = reading.read_some(response)
             if not data:
-                unfinished = len(parser.close())
-                raise ProtocolError(
-                    f"the stream ended before the response to request {request_id!r}"
-                    + (f"; {unfinished} bytes of an unfinished event were discarded"
-                       if unfinished else ""))
+                raise StreamEnded(request_id, len(parser.close()))
             for event in parser.feed(data):
+                place.take(event, parser)
                 answer = read_event(event, request_id, on_message)
                 if answer is not None:
                     reading.finish(response)
                     return answer
+
+
+class StreamEnded(ProtocolError):
+    """A stream came to its end without the answer that it was there for."""
+
+    def __init__(self, request_id: Any, unfinished: int):
+        super().__init__(("the stream of changes ended" if request_id is None else
+                          f"the stream ended before the response to request {request_id!r}")
+                         + (f"; {unfinished} bytes of an unfinished event were discarded"
+                            if unfinished else ""))
+
+
+class Place:
+    """How far a stream has been read, so that it can be gone on with on another connection."""
+
+    __slots__ = ("event_id", "retry", "events")
+
+    def __init__(self) -> None:
+        self.event_id: Optional[str] = None
+        self.retry: Optional[int] = None     # milliseconds that the server wants us to wait
+        self.events = 0
+
+    def take(self, event: SSEEvent, parser: SSEParser) -> None:
+        """Take in one event."""
+        self.events += 1
+        self.event_id = event.id or self.event_id
+        self.retry = parser.retry if parser.retry is not None else self.retry
 
 
 def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Optional[Response]:
@@ -6150,7 +6424,8 @@ def explain_transport_error(error: Exception, url: str, response: Any,
     if isinstance(error, socket.timeout):
         seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
                 else "no answer")
-        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}")
+        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
+                              timed_out=True)
     for kind, words, layer, text in TRANSPORT_FAULTS:
         if isinstance(error, kind) and words in str(error):
             return TransportError(f"{layer}: " + text.format(
@@ -6184,6 +6459,9 @@ class StdioTransport:
         self.ended: Optional[str] = None         # why no more answers will come
         self._stderr = b""
         self.junk: List[str] = []                 # lines on stdout that were no MCP
+        self._pauses = 0                          # while we think; guarded by _lock
+        self._lock = threading.Lock()
+        self._heard = 0.0                         # when it last said something
         environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
         try:
             self._child = subprocess.Popen(
@@ -6198,7 +6476,7 @@ class StdioTransport:
             thread.start()
 
     def exchange(self, message: dict, headers: Headers, waits: Waits,
-                 on_message: Callable[[dict], None]) -> Incoming:
+                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
         """Send one message and wait for the answer to it; only a request has one."""
         import queue
         started, error, value = time.monotonic(), None, None
@@ -6225,14 +6503,46 @@ class StdioTransport:
     def _wait(self, answers: Any, waits: Waits) -> Any:
         """Return the JSON value that answers; raises TransportError when there will be none."""
         import queue
+        started = time.monotonic()
+        while not (self.ended and answers.empty()):
+            # What the child says meanwhile, or we think about, is no silence.
+            since = time.monotonic() if self._pauses else max(started, self._heard)
+            left = waits.find_left_since(since)
+            if left <= 0:
+                raise TransportError(f"no answer for {waits.silence:g} s from {self.url}"
+                                     + self._describe_stderr(), timed_out=True)
+            try:
+                value = answers.get(timeout=left)
+            except queue.Empty:
+                continue
+            if value is None:
+                break
+            return value
+        raise TransportError(self.ended + self._describe_stderr())
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Hold up the limit of silence during a block: the server waits for us."""
+        with self._lock:
+            self._pauses += 1
         try:
-            value = None if self.ended and answers.empty() else answers.get(timeout=waits.left())
-        except queue.Empty:
-            raise TransportError(f"no answer for {waits.silence:g} s from {self.url}"
-                                 + self._describe_stderr()) from None
-        if value is None:
-            raise TransportError(self.ended + self._describe_stderr())
-        return value
+            yield
+        finally:
+            with self._lock:
+                self._pauses -= 1
+                self._heard = time.monotonic()
+
+    def listen(self, headers: Headers, waits: Waits,
+               on_message: Callable[[dict], None]) -> None:
+        """Wait for the end: what the server tells comes on its standard output anyway."""
+        self._threads[0].join()
+        raise TransportError((self.ended or "") + self._describe_stderr())
+
+    def abort(self, request_id: Any) -> None:
+        """Wait for the answer to a request no longer."""
+        answers = self._waiting.get(request_id)
+        if answers is not None:
+            answers.put({"jsonrpc": JSONRPC_VERSION, "id": request_id, "result": {}})
 
     def _write(self, line: bytes, waits: Waits) -> None:
         """Have a line written, by a thread of its own: a child may stop reading for ever."""
@@ -6269,6 +6579,7 @@ class StdioTransport:
             answers.put(None)
 
     def _take_line(self, line: bytes) -> None:
+        self._heard = time.monotonic()
         try:
             value = parse_json(line, max_depth=MAX_ANSWER_DEPTH)
         except ValueError:
@@ -6344,6 +6655,50 @@ class StdioTransport:
             pass
 
 
+def _find_ttl(result: dict) -> int:
+    ttl_ms = result.get("ttlMs")
+    return ttl_ms if type(ttl_ms) is int else 0
+
+
+class Listening:
+    """What one `listen` waits for, and what has come for it."""
+
+    def __init__(self, lists: frozenset, uris: frozenset):
+        import queue
+        self.lists = lists
+        self.uris = uris
+        self.request_id: Any = None          # of the modern subscription
+        self.has_ended = False
+        self._told: queue.Queue = queue.Queue()
+
+    def tell(self, method: str, params: dict) -> List[str]:
+        """Take a notification if it is for us; return warnings of what will not be told."""
+        meta = params.get("_meta")
+        meta = meta if isinstance(meta, dict) else {}
+        if self.request_id is not None and meta.get(META_SUBSCRIPTION_ID) != self.request_id:
+            return []
+        if method == "notifications/subscriptions/acknowledged":
+            granted = params.get("notifications")
+            return [f"the server will not tell of {name}" for name in build_filter(
+                self.lists, self.uris) if not isinstance(granted, dict) or name not in granted]
+        if any(method == LIST_CHANGES[feature] for feature in self.lists) or (
+                method == "notifications/resources/updated" and params.get("uri") in self.uris):
+            self._told.put((method, params))
+        return []
+
+    def end(self, error: Optional[Exception]) -> None:
+        """Have it end, for a reason or as it should."""
+        self.has_ended = True
+        self._told.put(error)
+
+    def take(self) -> Optional[Tuple[str, dict]]:
+        """Wait for the next change; None at the end, or the error that was the end."""
+        told = self._told.get()
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+
 class Client:
     """An MCP client, for one server; use it as a context manager, from as many threads as you like.
 
@@ -6351,8 +6706,11 @@ class Client:
     `era` "auto" finds out whether the server is modern or legacy. `timeout` is how many seconds
     the server may be silent, `max_time` how many one call may take in all; `until` ends all
     waiting at a moment of time.monotonic(). `headers` go with every HTTP request.
-    `on_notification(method, params)` is called for what the server tells, `observe(exchange)`
-    after each exchange.
+    `on_elicit`, `on_sample` and `on_roots` answer what the server asks (see `Responder`), in both
+    eras. `on_log(level, data, logger)` gets its log messages, from `log_level` on ("info" where
+    none is given). `on_notification(method, params)` is called for everything that it tells,
+    `observe(exchange)` after each exchange. Lists and reads are cached for as long as the server
+    says, unless it tells that they have changed.
 
     Every method raises MCPError (the server answered with an error), ProtocolError (it broke a
     rule) or TransportError (there was no answer).
@@ -6363,6 +6721,11 @@ class Client:
                  discover_timeout: float = DISCOVER_SECONDS, max_bytes: int = MAX_ANSWER_BYTES,
                  until: Optional[float] = None, client_info: Optional[dict] = None,
                  capabilities: Optional[dict] = None,
+                 on_elicit: Optional[Callable[[dict], Any]] = None,
+                 on_sample: Optional[Callable[[dict], Any]] = None,
+                 on_roots: Optional[Callable[[], list]] = None,
+                 on_log: Optional[Callable[[str, Any, Optional[str]], None]] = None,
+                 log_level: Optional[str] = None,
                  on_notification: Optional[Callable[[str, dict], None]] = None,
                  observe: Callable[[Exchange], None] = _ignore):
         if era not in ("auto", "legacy", "modern"):
@@ -6379,9 +6742,18 @@ class Client:
         self._max_bytes = max_bytes
         self._observe = observe
         self._on_notification = on_notification
+        self._on_log = on_log
+        self._responder = Responder(on_elicit, on_sample, on_roots)
         self.conversation = Conversation(
-            client_info or {"name": "mcpkit", "version": __version__}, capabilities or {})
-        self.warnings: List[str] = []             # what list_tools had to leave out
+            client_info or {"name": "mcpkit", "version": __version__},
+            {**self._responder.capabilities, **(capabilities or {})})
+        self.conversation.log_level = log_level or ("info" if on_log is not None else None)
+        self.warnings: List[str] = []             # what is not quite right with the server
+        self._cache = Cache()
+        self._cache_lock = threading.Lock()       # not _lock: notifications come while it is held
+        self._progress: Dict[str, Callable] = {}  # by token; changed key by key
+        self._listening: set = set()              # who waits for changes
+        self._has_stream = False                  # a legacy server has a stream to tell them on
         self._transport: Any = None
         self._lock = threading.RLock()            # guards connecting, and the conversation
         self._last_id = 0                         # guarded by _lock
@@ -6520,6 +6892,8 @@ class Client:
             conversation.era = None
             raise
         self.notify("notifications/initialized")
+        if conversation.log_level is not None and "logging" in conversation.capabilities:
+            read_result(self._exchange("logging/setLevel", {"level": conversation.log_level}))
 
     def close(self) -> None:
         """End the session, if there is one, and the connection."""
@@ -6541,8 +6915,41 @@ class Client:
 
     # ---- asking
 
-    def request(self, method: str, params: Optional[dict] = None) -> dict:
-        """Send any request and return its result."""
+    def request(self, method: str, params: Optional[dict] = None, *,
+                on_progress: Optional[Callable] = None) -> dict:
+        """Send any request and return its result, answering what the server asks on the way.
+
+        `on_progress(progress, total, message)` is told how far the server is. Raises
+        QuestionError for a question that there is no handler for.
+        """
+        more: dict = {}
+        with self._told_progress(params, on_progress) as params:
+            for _ in range(MAX_ROUNDS):
+                result = self._request_once(method, {**params, **more} if more else params)
+                if result.get("resultType") != "input_required":
+                    return result
+                more = self._responder.build_round(result)
+        raise ProtocolError(f"the server asked {MAX_ROUNDS} times, and gave no result")
+
+    @contextlib.contextmanager
+    def _told_progress(self, params: Optional[dict], on_progress: Optional[Callable]
+                       ) -> Iterator[Optional[dict]]:
+        """Have progress told to a function during the block; yields params that ask for it."""
+        if on_progress is None:
+            yield params
+            return
+        with self._lock:
+            self._last_id += 1
+            token = f"progress-{self._last_id}"
+        self._progress[token] = on_progress
+        try:
+            meta = (params or {}).get("_meta")
+            yield {**(params or {}), "_meta": {**(meta or {}), "progressToken": token}}
+        finally:
+            self._progress.pop(token, None)
+
+    def _request_once(self, method: str, params: Optional[dict]) -> dict:
+        """Return the result of a request, complete or with questions."""
         self.connect()
         session_id = self.conversation.session_id
         answer = self._exchange(method, params)
@@ -6569,22 +6976,35 @@ class Client:
 
         Those that break the rules for headers are left out; `warnings` then says why.
         """
-        tools = self._list("tools/list", "tools")
-        if self.is_http and self.era == "modern":
-            tools, self.warnings = self.conversation.learn_tools(tools)
+        tools, warnings = self.conversation.learn_tools(self._list("tools/list", "tools"),
+                                                        self.is_http)
+        self._warn(*warnings)
         return tools
 
-    def call_tool(self, name: str, arguments: Optional[dict] = None) -> dict:
-        """Call a tool and return the whole result: content, structuredContent, isError."""
+    def call_tool(self, name: str, arguments: Optional[dict] = None, *,
+                  on_progress: Optional[Callable] = None) -> dict:
+        """Call a tool and return the whole result: content, structuredContent, isError.
+
+        A result that breaks the `outputSchema` of a listed tool is returned all the same;
+        `warnings` then says so.
+        """
         params = {"name": name, "arguments": arguments or {}}
         try:
-            return self.request("tools/call", params)
+            result = self.request("tools/call", params, on_progress=on_progress)
         except MCPError as error:
             if error.code != HEADER_MISMATCH or not self.is_http:
                 raise
-        # Spec: streamable-http, Client Behavior: the tool's headers are unknown, or have changed.
-        self.list_tools()
-        return self.request("tools/call", params)
+            # Spec: streamable-http, Client Behavior: its headers are unknown, or have changed.
+            with self._cache_lock:
+                self._cache.drop(LIST_CHANGES["tools"], {})
+            self.list_tools()
+            result = self.request("tools/call", params, on_progress=on_progress)
+        self._warn(*(f"the result of {shorten(name)} breaks its outputSchema: {fault}"
+                     for fault in self.conversation.find_result_faults(name, result)))
+        return result
+
+    def _warn(self, *warnings: str) -> None:
+        self.warnings += [text for text in warnings if text not in self.warnings]
 
     def list_resources(self) -> List[dict]:
         """Return all resources of the server."""
@@ -6596,11 +7016,24 @@ class Client:
 
     def read_resource(self, uri: str) -> dict:
         """Read a resource and return the whole result, with its contents."""
-        return self.request("resources/read", {"uri": uri})
+        return self._find_cached("resources/read", uri, lambda: self.request(
+            "resources/read", {"uri": uri}), _find_ttl)
 
     def list_prompts(self) -> List[dict]:
         """Return all prompts of the server."""
         return self._list("prompts/list", "prompts")
+
+    def _find_cached(self, method: str, key: str, ask: Callable[[], Any],
+                     read_ttl: Callable[[Any], Any]) -> Any:
+        """Return what is cached, or what `ask` gives, to be kept for as long as it says."""
+        with self._cache_lock:
+            found = self._cache.find(method, key, time.monotonic())
+        if found is None:
+            started = time.monotonic()
+            found = ask()
+            with self._cache_lock:
+                self._cache.keep(method, key, found, read_ttl(found), started)
+        return found
 
     def get_prompt(self, name: str, arguments: Optional[Dict[str, str]] = None) -> dict:
         """Fill in a prompt and return the whole result, with its messages."""
@@ -6619,52 +7052,183 @@ class Client:
         return self.request("completion/complete", params).get("completion", {})
 
     def _list(self, method: str, member: str) -> List[dict]:
-        """Return the items of all pages; a cursor that comes again ends it."""
-        items: List[dict] = []
-        cursor, seen = None, set()
-        for _ in range(MAX_PAGES):
+        """Return the items of all pages."""
+        pages = self._find_cached(method, "", lambda: self._list_pages(method, member),
+                                  lambda pages: min(_find_ttl(page) for page in pages))
+        return [item for page in pages for item in page[member]]
+
+    def _list_pages(self, method: str, member: str) -> List[dict]:
+        """Return the results of all pages; a cursor that comes again ends it."""
+        pages: List[dict] = []
+        seen: set = set()
+        cursor = None
+        while len(pages) < MAX_PAGES:
             result = self.request(method, None if cursor is None else {"cursor": cursor})
-            page = result.get(member)
-            if not isinstance(page, list):
+            if not isinstance(result.get(member), list):
                 raise ProtocolError(f"the result of {method} has no list of {member}: "
                                     f"{shorten(result)}")
-            items += page
+            pages.append(result)
             cursor = result.get("nextCursor")
-            if not isinstance(cursor, str) or cursor in seen:
-                break
+            if not isinstance(cursor, str):
+                return pages
+            if cursor in seen:
+                self._warn(f"{method}: the cursor {shorten(cursor, 80)} came a second time, so the "
+                           "list may be incomplete")
+                return pages
             seen.add(cursor)
-        return items
+        self._warn(f"{method}: only the first {MAX_PAGES:,} pages were read")
+        return pages
+
+    # ---- listening
+
+    def listen(self, tools: bool = False, prompts: bool = False, resources: bool = False,
+               uris: Iterable[str] = ()) -> Iterator[Tuple[str, dict]]:
+        """Yield (method, params) of each change that the server tells, until it ends that.
+
+        `tools`, `prompts` and `resources` are changes of those lists, `uris` resources whose
+        changes are wanted. Close the generator to end it from here. Raises what ended it
+        otherwise. Spec: basic/patterns/subscriptions; 2025-11-25 transports, Listening.
+        """
+        self.connect()
+        lists = [feature for feature, is_wanted in zip(LIST_CHANGES, (tools, prompts, resources))
+                 if is_wanted]
+        listening = Listening(frozenset(lists), frozenset(uris))
+        self._listening.add(listening)
+        try:
+            if self.era == "modern":
+                self._start_subscription(listening)
+            else:
+                for uri in sorted(listening.uris):
+                    self.request("resources/subscribe", {"uri": uri})
+                self._open_stream()
+            yield from iter(listening.take, None)
+        finally:
+            self._listening.discard(listening)
+            self._stop_listening(listening)
+
+    def _start_subscription(self, listening: Listening) -> None:
+        """Listen to a modern server, in a thread: the stream is open as long as it is wanted."""
+        params = {"notifications": build_filter(listening.lists, listening.uris)}
+        message, headers, transport = self._prepare("subscriptions/listen", params)
+        listening.request_id = message["id"]
+
+        def run() -> None:
+            answer = transport.exchange(message, headers, self._waits(LISTEN_SECONDS,
+                                                                      LISTEN_SECONDS), self._take)
+            read_result(answer)
+
+        self._start(run, lambda end: listening.end(end))
+
+    def _open_stream(self) -> None:
+        """Have a legacy server tell what belongs to no call; opened once, in a thread."""
+        with self._lock:
+            if self._has_stream or self._transport is None:
+                return
+            self._has_stream, transport = True, self._transport
+            headers = self.conversation.build_headers({"method": "listen"})
+
+        def run() -> None:
+            transport.listen(headers, self._waits(LISTEN_SECONDS, LISTEN_SECONDS), self._take)
+
+        def end(error: Optional[Exception]) -> None:
+            self._has_stream = False
+            for listening in tuple(self._listening):
+                listening.end(error)
+
+        self._start(run, end)
+
+    def _start(self, run: Callable[[], None], end: Callable[[Optional[Exception]], None]) -> None:
+        """Run something in a thread, and have its end told."""
+        def run_to_end() -> None:
+            try:
+                run()
+                end(None)
+            except Exception as error:            # raised where the changes are waited for
+                end(error)
+        threading.Thread(target=run_to_end, daemon=True).start()
+
+    def _stop_listening(self, listening: Listening) -> None:
+        transport = self._transport
+        if transport is None or listening.has_ended:
+            return
+        if self.era == "modern" and not self.is_http:
+            self._cancel(listening.request_id, "no longer wanted")
+        if self.era == "modern" or not self._listening:
+            transport.abort(listening.request_id)
+
+    def _cancel(self, request_id: Any, reason: str) -> None:
+        """Tell the server that an answer is not waited for any more, if it can be told."""
+        with contextlib.suppress(MCPKitError):
+            message = build_notification("notifications/cancelled", self.conversation.build_params(
+                {"requestId": request_id, "reason": reason}))
+            self._transport.exchange(message, self.conversation.build_headers(message),
+                                     self._waits(min(self._timeout, 2.0)), _ignore)
+
+    # ---- exchanges
 
     def _exchange(self, method: str, params: Optional[dict],
                   timeout: Optional[float] = None) -> Incoming:
+        message, headers, transport = self._prepare(method, params)
+        legacy = self.era == "legacy"
+        try:
+            return transport.exchange(message, headers, self._waits(timeout or self._timeout),
+                                      self._take, may_resume=legacy)
+        except (TransportError, KeyboardInterrupt) as error:
+            # Where a modern server is reached over HTTP, closing the stream says it.
+            if getattr(error, "timed_out", True) and method not in ("initialize",
+                                                                    "server/discover") and (
+                    legacy or not self.is_http):
+                self._cancel(message["id"], "no answer in time")
+            raise
+
+    def _prepare(self, method: str, params: Optional[dict]) -> Tuple[dict, Headers, Any]:
+        """Return a new request, its headers, and what will carry it."""
         with self._lock:
-            transport = self._transport
+            if self._transport is None:
+                raise UsageError("the client is closed")
             self._last_id += 1
             message = build_request(self._last_id, method, self.conversation.build_params(params))
-            headers = self.conversation.build_headers(message)
-        if transport is None:
-            raise UsageError("the client is closed")
-        return transport.exchange(message, headers, self._waits(timeout or self._timeout),
-                                  self._take)
+            return message, self.conversation.build_headers(message), self._transport
 
-    def _waits(self, silence: float) -> Waits:
-        deadline = time.monotonic() + self._max_time
+    def _waits(self, silence: float, most: Optional[float] = None) -> Waits:
+        deadline = time.monotonic() + (most or self._max_time)
         return Waits(silence, deadline if self._until is None else min(deadline, self._until))
 
     def _take(self, message: dict) -> None:
         """Take what the server says on its own: a notification, or (legacy) a request."""
-        reply = build_reply(message)
-        transport = self._transport
-        if reply is not None:
-            if self.era == "legacy" and transport is not None:
-                try:      # a reply that cannot be delivered must not cost the answer we wait for
-                    transport.exchange(reply, self.conversation.build_headers(reply),
-                                       self._waits(self._timeout), _ignore)
-                except MCPKitError:
-                    pass
-        elif self._on_notification is not None and isinstance(message.get("method"), str):
+        if is_request(message):
+            if self.era == "legacy" and not self.is_http and self._responder.has_answer(message):
+                # The answer may take its time, and the reader of stdio must go on.
+                threading.Thread(target=self._reply, args=(message,), daemon=True).start()
+            elif self.era == "legacy":
+                self._reply(message)
+        elif is_notification(message):
             params = message.get("params")
-            self._on_notification(message["method"], params if isinstance(params, dict) else {})
+            self._take_notification(message["method"], params if isinstance(params, dict) else {})
+
+    def _reply(self, request: dict) -> None:
+        """Answer a request of a legacy server; one that cannot be delivered costs nothing else."""
+        transport = self._transport
+        if transport is None:
+            return
+        with transport.pause(), contextlib.suppress(MCPKitError):
+            reply = self._responder.reply(request)
+            transport.exchange(reply, self.conversation.build_headers(reply),
+                               self._waits(self._timeout), _ignore)
+
+    def _take_notification(self, method: str, params: dict) -> None:
+        with self._cache_lock:
+            self._cache.drop(method, params)
+        if method == "notifications/progress":
+            on_progress = self._progress.get(str(params.get("progressToken")))
+            if on_progress is not None:
+                on_progress(params.get("progress"), params.get("total"), params.get("message"))
+        elif method == "notifications/message" and self._on_log is not None:
+            self._on_log(str(params.get("level")), params.get("data"), params.get("logger"))
+        for listening in tuple(self._listening):
+            self._warn(*listening.tell(method, params))
+        if self._on_notification is not None:
+            self._on_notification(method, params)
 
 
 # =============================================================================================
@@ -7002,14 +7566,15 @@ EXIT_CODES = {
     0: "ok, or the probe's verdict is pass",
     1: "the peer answered with an error, or the probe's verdict is fail",
     2: "the command line, or the server's file, makes no sense",
-    3: "the probe's verdict is partial",
+    3: "the server asks something that nobody answered, or the probe's verdict is partial",
     4: "unreachable, no answer in time, or the address to serve is taken",
     5: "the tool's result is an error",
     130: "interrupted",
 }
 
 # An error's class to its exit code; the first that fits counts.
-EXIT_OF_ERROR = ((UsageError, 2), (SchemaError, 2), (TransportError, 4), (MCPKitError, 1))
+EXIT_OF_ERROR = ((UsageError, 2), (SchemaError, 2), (TransportError, 4), (QuestionError, 3),
+                 (MCPKitError, 1))
 EXIT_OF_VERDICT = {"pass": 0, "fail": 1, "partial": 3, "unreachable": 4}
 
 

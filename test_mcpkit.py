@@ -1330,17 +1330,12 @@ def test_a_decision_says_what_is_wrong(words, answer):
     assert words in str(mcpkit.decide_era(answer).error)
 
 
-QUESTIONS = {"resultType": "input_required", "inputRequests": {"q\x1b": {}}, "requestState": "o=="}
-
-
 @table("answer, kind, words", {
     "C28 a page": (build_answer(text="<title>Sign in\x1b" + "x" * 300, content_type="Text/HTML;a"),
                    ProtocolError, ["HTTP 200", "text/html", "Sign in", "\\x1b", "..."]),
     "C29 an error": (refuse(-32602, "bad cursor"), MCPError, ["-32602", "bad cursor", "HTTP 400"]),
     "C29 no id": (refuse(-32602, "bad", request_id=None), MCPError, ["-32602", "bad", "HTTP 400"]),
     "nothing": (build_answer(502), ProtocolError, ["HTTP 502", "no body"]),
-    "C51 questions": (build_answer(result=QUESTIONS), ProtocolError, ["q\\x1b", "input"]),
-    "C51 none": (build_answer(result={**QUESTIONS, "inputRequests": 5}), ProtocolError, ["input"]),
     "another type": (build_answer(result={"resultType": "later"}), ProtocolError, ["later"])})
 def test_an_answer_without_a_result_is_an_error_that_says_what_came(answer, kind, words):
     error = find_error(mcpkit.read_result, answer)
@@ -1371,9 +1366,109 @@ def test_the_response_to_a_request_is_found_among_messages(found, value):
 
 
 def test_a_servers_own_requests_are_answered():
-    assert mcpkit.build_reply({**CALL, "id": "p", "method": "ping"}) == {**RESULT, "id": "p"}
-    assert mcpkit.build_reply({**CALL, "method": "roots/list"})["error"]["code"] == -32601
-    assert [mcpkit.build_reply(value) for value in (RESULT, {**CALL, "id": None})] == [None, None]
+    reply = mcpkit.Responder().reply
+    assert reply({**CALL, "id": "p", "method": "ping"}) == {**RESULT, "id": "p"}
+    assert reply({**CALL, "method": "roots/list"})["error"]["code"] == -32601
+
+
+FORM = {"method": "elicitation/create", "params": {"message": "Name?\x1b", "requestedSchema": {
+    "type": "object", "properties": {"n": {"type": "string"}, "d": {"type": "integer",
+                                                                    "default": 5}}}}}
+PAGE = {"method": "elicitation/create", "params": {"mode": "url", "message": "Log in",
+                                                   "url": "https://example.com/"}}
+MODEL = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}}
+FOLDERS = {"method": "roots/list"}
+
+
+@table("handlers, question, answer", {
+    "a form": ({"elicit": lambda params: {"n": "x"}}, FORM,
+               {"action": "accept", "content": {"n": "x", "d": 5}}),
+    "a form, its default overruled": ({"elicit": lambda params: {"d": 6}}, FORM,
+                                      {"action": "accept", "content": {"d": 6}}),
+    "a form declined": ({"elicit": lambda params: None}, FORM, {"action": "decline"}),
+    "a form cancelled": ({"elicit": lambda params: mcpkit.Elicited("cancel")}, FORM,
+                         {"action": "cancel"}),
+    "a page": ({"elicit": lambda params: params["url"].startswith("https:")}, PAGE,
+               {"action": "accept"}),
+    "a model's text": ({"sample": lambda params: "Paris"}, MODEL, {
+        "role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "unknown",
+        "stopReason": "endTurn"}),
+    "a model's message": ({"sample": lambda params: {"role": "assistant"}}, MODEL,
+                          {"role": "assistant"}),
+    "folders": ({"roots": lambda: ["file:///a", {"uri": "file:///b", "name": "b"}]}, FOLDERS,
+                {"roots": [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]}),
+})
+def test_a_question_is_answered_alike_in_both_eras(handlers, question, answer):
+    responder = mcpkit.Responder(**handlers)
+    assert responder.reply({"jsonrpc": "2.0", "id": 7, **question}) == {
+        "jsonrpc": "2.0", "id": 7, "result": answer}
+    assert responder.build_round({"inputRequests": {"q": question}, "requestState": "o=="}) == {
+        "inputResponses": {"q": answer}, "requestState": "o=="}
+
+
+def test_c51_a_state_is_echoed_and_never_where_none_was_given():
+    responder = mcpkit.Responder(roots=list)
+    assert responder.build_round({"inputRequests": {"q": FOLDERS}}) == {
+        "inputResponses": {"q": {"roots": []}}}
+    assert responder.build_round({"requestState": ""}) == {"requestState": ""}
+
+
+def test_only_what_has_a_handler_is_declared():
+    declared = [set(mcpkit.Responder(**handlers).capabilities) for handlers in (
+        {}, {"elicit": len}, {"sample": len, "roots": len})]
+    assert declared == [set(), {"elicitation"}, {"sampling", "roots"}]
+
+
+@table("error, words, result", {
+    "C51 questions without a handler": (
+        mcpkit.QuestionError, "q: elicitation/create: Name?\\x1b", {"inputRequests": {"q": FORM}}),
+    "a question of no kind": (mcpkit.QuestionError, "q\\x1b: 5", {"inputRequests": {"q\x1b": 5}}),
+    "C51 questions that are none": (ProtocolError, "are no object: 5", {"inputRequests": 5}),
+    "C51 nothing at all": (ProtocolError, "neither inputRequests nor requestState", {})})
+def test_a_round_that_cannot_be_answered_says_what_was_asked(error, words, result):
+    raised = find_error(mcpkit.Responder().build_round, result)
+    assert type(raised) is error and words in str(raised)
+
+
+def test_a_legacy_question_that_fails_its_handler_is_answered_with_its_error():
+    def refuse_to_sample(params):
+        raise MCPError(-1, "User rejected sampling")
+
+    reply = mcpkit.Responder(sample=refuse_to_sample).reply({"id": 1, **MODEL})
+    assert reply["error"] == {"code": -1, "message": "User rejected sampling"}
+
+
+def test_a_cache_keeps_what_the_server_allows_until_it_is_told_otherwise():
+    cache = mcpkit.Cache()
+    for key, ttl_ms in (("a:", 1000), ("b:", 0), ("c:", None), ("d:", True), ("e:", 5000)):
+        cache.keep("resources/read", key, f"value of {key}", ttl_ms, 100.0)
+    assert [cache.find("resources/read", key, 100.9) for key in ("a:", "b:", "c:", "d:")] == [
+        "value of a:", None, None, None]
+    assert cache.find("resources/read", "a:", 101.0) is None
+    cache.drop("notifications/resources/updated", {"uri": "a:"})
+    assert cache.find("resources/read", "e:", 101.0) == "value of e:"
+    cache.drop("notifications/resources/updated", {"uri": "e:"})
+    assert cache.find("resources/read", "e:", 101.0) is None
+
+
+@pytest.mark.parametrize("feature, methods", [
+    ("tools", ["tools/list"]), ("prompts", ["prompts/list"]),
+    ("resources", ["resources/list", "resources/templates/list"])])
+def test_a_cached_list_goes_when_it_has_changed(feature, methods):
+    cache = mcpkit.Cache()
+    everything = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"]
+    for method in everything:
+        cache.keep(method, "", method, 1000, 0.0)
+    cache.drop(f"notifications/{feature}/list_changed", {})
+    assert [method for method in everything if cache.find(method, "", 0.0) is None] == methods
+
+
+def test_a_cache_is_bounded():
+    cache = mcpkit.Cache()
+    for number in range(mcpkit.MAX_CACHED + 5):
+        cache.keep("resources/read", str(number), number, 1000, 0.0)
+    assert cache.find("resources/read", "4", 0.0) is None
+    assert cache.find("resources/read", "5", 0.0) == 5 and len(cache._kept) == mcpkit.MAX_CACHED
 
 
 @table("word, tool", {"C73 null": ("null", {"name": "a", "inputSchema": None}),
@@ -4930,7 +5025,7 @@ BAD_ANSWERS = {
                               mcpkit.ProtocolError, "unknown resultType: later"),
     "C51 a question": (lambda asked: http_answer(result(asked, {
         "resultType": "input_required", "inputRequests": {"q": {}}})),
-        mcpkit.ProtocolError, r"wants input before it answers \(q\)"),
+        mcpkit.QuestionError, "asks something before it answers"),
 }
 
 
