@@ -31,15 +31,16 @@ Contents
      6. JSON SCHEMA             pure
      7. FUNCTION SIGNATURES     pure
      8. REQUEST CLASSIFICATION  pure
-     9. SESSIONS AND STREAMS    pure
-    10. ASKING THE CLIENT       pure
-    11. SERVER                  pure
-    12. HANDLER RESULTS         pure
-    13. SERVING
-    14. CLIENT                  pure
-    15. CLIENT TRANSPORTS
-    16. PROBE
-    17. COMMAND LINE
+     9. ACCESS                  pure
+    10. SESSIONS AND STREAMS    pure
+    11. ASKING THE CLIENT       pure
+    12. SERVER                  pure
+    13. HANDLER RESULTS         pure
+    14. SERVING
+    15. CLIENT                  pure
+    16. CLIENT TRANSPORTS
+    17. PROBE
+    18. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -48,6 +49,8 @@ import binascii
 import contextlib
 import enum
 import functools
+import hashlib
+import hmac
 import http.client
 import http.server
 import io
@@ -78,10 +81,10 @@ from typing import get_args, get_origin, get_type_hints
 
 __version__ = "0.1.0"
 __all__ = [
-    "Client", "Context", "Elicitation", "Elicited", "HTTPRefusal", "MCPError", "MCPKitError",
-    "ProtocolError", "QuestionError", "Roots", "SSEEvent", "SSEParser", "Sampling", "SchemaError",
-    "Server", "ToolError", "ToolResult", "TransportError", "UsageError", "main", "probe",
-    "schema_errors",
+    "Auth", "Client", "Context", "Elicitation", "Elicited", "HTTPRefusal", "MCPError",
+    "MCPKitError", "Principal", "ProtocolError", "QuestionError", "Roots", "SSEEvent", "SSEParser",
+    "Sampling", "SchemaError", "Server", "ToolError", "ToolResult", "TransportError", "UsageError",
+    "main", "probe", "schema_errors",
 ]
 
 
@@ -211,6 +214,9 @@ HEADER_METHOD = "Mcp-Method"
 HEADER_NAME = "Mcp-Name"
 HEADER_SESSION_ID = "Mcp-Session-Id"
 
+# Where a protected resource says who issues its tokens. Spec: RFC 9728, 3.
+RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
+
 JSON_TYPE = "application/json"
 STREAM_TYPE = "text/event-stream"
 RPC_ACCEPT = JSON_TYPE + ", " + STREAM_TYPE
@@ -267,6 +273,12 @@ PROBE_SECONDS = 12.0
 PROBE_ANSWER_BYTES = 4 * 1024 * 1024
 PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
+MAX_TOKEN_CHARS = 16 * 1024
+MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
+INTROSPECTION_SECONDS = 5.0            # that an authorization server may take to judge a token
+INTROSPECTION_BYTES = 256 * 1024
+TOKEN_CACHE_SECONDS = 60.0             # a revoked token is served so much longer, at most
+CLOCK_SKEW_SECONDS = 30.0              # that an issuer's clock may be ahead of ours
 
 
 def _list_methods(version: str) -> Dict[str, Method]:
@@ -1057,6 +1069,28 @@ def parse_challenges(value: str) -> List[Challenge]:
                 r"\\(.)", r"\1", match["quoted"])
             challenges[-1].params.setdefault(match["name"].lower(), text)
     return challenges
+
+
+def format_challenge(scheme: str, params: Dict[str, str]) -> str:
+    """Return one challenge as a WWW-Authenticate value, each parameter a quoted string."""
+    quoted = (re.sub(r'(["\\])', r"\\\1", text) for text in params.values())
+    return f"{scheme} " + ", ".join(f'{name}="{text}"' for name, text in zip(params, quoted))
+
+
+_BEARER = re.compile(r"bearer +([A-Za-z0-9\-._~+/]+=*)", re.IGNORECASE)
+
+
+def parse_bearer(value: Optional[str]) -> Optional[str]:
+    """Return the token of an Authorization header, None when it has none of the Bearer scheme.
+
+    What follows `Bearer` but is no single token (two of them, characters that no token has, more
+    than MAX_TOKEN_CHARS) gives "". Spec: RFC 6750, 2.1.
+    """
+    scheme, _, rest = (value or "").partition(" ")
+    if scheme.lower() != "bearer" or not rest.strip():
+        return None
+    match = _BEARER.fullmatch(value) if len(value) <= MAX_TOKEN_CHARS + 7 else None
+    return match.group(1) if match else ""
 
 
 def parse_percent(text: str) -> str:
@@ -2768,6 +2802,17 @@ def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
 # the protocol: a request with two faults is told of the same one by every server.
 
 
+class Document(NamedTuple):
+    """A JSON document beside the endpoint, which anybody may GET without a token."""
+
+    value: dict
+
+    @property
+    def allow(self) -> str:
+        """The HTTP methods of a document, as an Allow header names them."""
+        return "GET, HEAD"
+
+
 class Policy(NamedTuple):
     """What the HTTP side of a server accepts, fixed when it is bound."""
 
@@ -2778,6 +2823,8 @@ class Policy(NamedTuple):
     streams: bool                        # answers may be event streams, so clients must take them
     sessions: bool
     limits: Limits
+    documents: Dict[str, Document] = {}  # by path
+    access: Optional[Access] = None      # who may call; None: everybody
 
     @property
     def allow(self) -> str:
@@ -2805,10 +2852,16 @@ class Route(NamedTuple):
 
 # ---- Before the body is read: these look at the head only.
 
+def find_document(head: Head, policy: Policy) -> Optional[Document]:
+    """Return the document that a request is for, None when it is for the endpoint."""
+    return policy.documents.get(parse_target(head.target))
+
+
 def check_path(head: Head, policy: Policy) -> None:
-    """Only the endpoint is served."""
-    if parse_target(head.target) != policy.path:
-        raise HTTPRefusal(404, f"there is nothing at {shorten(parse_target(head.target), 80)}: "
+    """Only the endpoint and the documents beside it are served."""
+    path = parse_target(head.target)
+    if path != policy.path and path not in policy.documents:
+        raise HTTPRefusal(404, f"there is nothing at {shorten(path, 80)}: "
                           f"the MCP endpoint is {policy.path}")
 
 
@@ -2833,11 +2886,35 @@ def check_origin(head: Head, policy: Policy) -> None:
                           "allow that origin with --allow-origin")
 
 
+def find_token(head: Head, policy: Policy) -> Optional[str]:
+    """Return the token of a request, None where none is asked for.
+
+    Raises HTTPRefusal (401) where it is missing or malformed. A browser that asks before it sends
+    (OPTIONS) has none yet.
+    """
+    access = policy.access
+    if access is None or head.method == "OPTIONS" or find_document(head, policy) is not None:
+        return None
+    token = parse_bearer(head.headers.get("authorization"))
+    if token is None:
+        raise access.refuse_stranger()
+    if not token:
+        raise access.refuse_token("the Authorization header must be Bearer and one token of at "
+                                  f"most {MAX_TOKEN_CHARS:,} letters, digits and -._~+/=")
+    return token
+
+
+def check_token(head: Head, policy: Policy) -> None:
+    """Where callers are told by their tokens, there is one. Access judges whether it is good."""
+    find_token(head, policy)
+
+
 def check_http_method(head: Head, policy: Policy) -> None:
-    """The endpoint takes POST, and with sessions GET and DELETE too."""
-    if head.method not in policy.allow.split(", ") and head.method != "OPTIONS":
-        raise HTTPRefusal(405, f"{shorten(head.method, 20)} is not offered here: "
-                          f"use {policy.allow}", (("Allow", policy.allow),))
+    """The endpoint takes POST, and with sessions GET and DELETE too; a document takes GET."""
+    allow = (find_document(head, policy) or policy).allow
+    if head.method not in allow.split(", ") and head.method != "OPTIONS":
+        raise HTTPRefusal(405, f"{shorten(head.method, 20)} is not offered here: use {allow}",
+                          (("Allow", allow),))
 
 
 def check_content_type(head: Head, policy: Policy) -> None:
@@ -2859,7 +2936,8 @@ def check_accept(head: Head, policy: Policy) -> None:
     if head.method == "POST":
         wanted = (JSON_TYPE, STREAM_TYPE) if policy.streams else (JSON_TYPE,)
     else:
-        wanted = (STREAM_TYPE,) if head.method == "GET" and policy.sessions else ()
+        is_listening = head.method == "GET" and find_document(head, policy) is None
+        wanted = (STREAM_TYPE,) if is_listening else ()
     missing = [name for name in wanted if not is_acceptable(accept, name)]
     if missing:
         raise HTTPRefusal(406, "Not Acceptable: Client must accept "
@@ -2867,8 +2945,8 @@ def check_accept(head: Head, policy: Policy) -> None:
                           data={"missing": missing, "accept": accept})
 
 
-HEAD_LADDER = (check_host, check_origin, check_path, check_http_method, check_content_type,
-               check_accept)
+ENTRY_LADDER = (check_host, check_origin, check_path, check_token)       # who asks, and for what
+HEAD_LADDER = (*ENTRY_LADDER, check_http_method, check_content_type, check_accept)
 
 
 class Admission(NamedTuple):
@@ -2879,6 +2957,8 @@ class Admission(NamedTuple):
     keep_alive: bool
     expects_continue: bool
     origin: Optional[str]                # the page that asks, where a browser does
+    document: Optional[Document] = None  # what is asked for, where it is not the endpoint
+    principal: Optional[Principal] = None      # who asks, where callers are told by their tokens
 
 
 def classify_head(head: Head, policy: Policy) -> Admission:
@@ -2895,7 +2975,18 @@ def classify_head(head: Head, policy: Policy) -> Admission:
         raise HTTPRefusal(417, "the only expectation that is met is 100-continue, but it is "
                           + shorten(expect, 80))
     return Admission(head, length, is_kept_alive(head) and (is_post or not has_body),
-                     expect is not None, head.headers.get("origin"))
+                     expect is not None, head.headers.get("origin"), find_document(head, policy))
+
+
+def read_token(policy: Policy, data: bytes) -> Optional[str]:
+    """Return the token in the bytes of a request head, as far as ENTRY_LADDER lets it in.
+
+    None where none is asked for; raises HTTPRefusal.
+    """
+    head = parse_head(data, policy.limits.max_headers)
+    for check in ENTRY_LADDER:
+        check(head, policy)
+    return find_token(head, policy)
 
 
 def admit(policy: Policy, data: bytes) -> Admission:
@@ -3080,7 +3171,383 @@ def classify_message(route: Route, offer: Offer) -> None:
 
 
 # =============================================================================================
-# 9. SESSIONS AND STREAMS
+# 9. ACCESS
+# =============================================================================================
+# In: the token of a request. Out: the Principal that it stands for, or the refusal that tells how
+# to get a better one. A server with an Auth is an OAuth resource server: it issues no tokens, it
+# judges those of others. What asks another machine about a token comes in as a callable.
+
+
+class Principal(NamedTuple):
+    """Who calls, as a checked token says.
+
+    `subject` names one person or program, for as long as it may keep its sessions. `scopes` are
+    what the token allows, None everything. `claims` are whatever else is known of the token; of
+    these `exp` and `nbf` (seconds since 1970) and `aud` are held against clock and resource.
+    """
+
+    subject: str
+    scopes: Optional[Collection[str]] = ()
+    claims: Mapping = types.MappingProxyType({})
+
+
+def has_scopes(principal: Optional[Principal], scopes: Iterable[str]) -> bool:
+    """Return whether a caller has all of these scopes; None is one whom nobody checks."""
+    return (principal is None or principal.scopes is None
+            or frozenset(principal.scopes).issuperset(scopes))
+
+
+class Auth:
+    """Who may call a server over HTTP, for `Server(auth=...)`. On stdio nobody is asked.
+
+    `verify` takes a token and returns its Principal, or None when it is worth nothing here. It
+    checks what makes a token genuine (its signature, or its row in a table); one that cannot tell
+    at the moment raises TransportError. It runs in the thread of its request, for each request.
+
+    `authorization_servers` are the issuers whose tokens are accepted: with them the server
+    publishes protected resource metadata (RFC 9728), from which clients learn where to log in.
+    `scopes` are asked of every request, those of an item on top (`@server.tool(scopes=[...])`).
+    `resource` is the URL by which clients know this endpoint, where it is not the one that it
+    listens at: behind a proxy, or under a host name. A token with an `aud` claim must name that
+    resource, or one of `audience` where it is given. `implied_scopes` maps a scope to the narrower
+    ones that it includes. Raises UsageError for what makes no sense.
+    """
+
+    def __init__(self, verify: Callable[[str], Optional[Principal]], *,
+                 authorization_servers: Collection[str] = (), scopes: Collection[str] = (),
+                 resource: Optional[str] = None, audience: Collection[str] = (),
+                 implied_scopes: Optional[Mapping[str, Collection[str]]] = None):
+        if not callable(verify):
+            raise UsageError("Auth needs a function that takes a token and returns a Principal or "
+                             f"None, but is given {shorten(verify)}")
+        self.verify = verify
+        self.authorization_servers = check_names("authorization_servers", authorization_servers)
+        self.scopes = check_scope_names(scopes)
+        self.audience = check_names("audience", audience)
+        self.resource = resource
+        self.implied_scopes = {scope: check_scope_names(implied)
+                               for scope, implied in (implied_scopes or {}).items()}
+        for url in self.authorization_servers:
+            check_secure_url("an authorization server", url)
+        if resource is not None:
+            split_resource(resource)
+
+    def check_host(self, host: str) -> None:
+        """Raise UsageError where a server bound to this host has no URL to tell its clients."""
+        if self.resource is None and self.authorization_servers and host in ("", "0.0.0.0", "::"):
+            raise UsageError(f"a server on all addresses ({host}) must be told its own: give Auth "
+                             "the URL that clients use, as resource=")
+
+    @classmethod
+    def bearer(cls, tokens: Collection[str]) -> Auth:
+        """Return an Auth for fixed tokens, each of which may do everything.
+
+        The subject of a caller is "token 1" for the first of them, and so on.
+        """
+        return cls(StaticTokens(check_names("tokens", tokens)))
+
+    @classmethod
+    def introspection(cls, url: str, client_id: str, client_secret: str, *,
+                      timeout: float = INTROSPECTION_SECONDS,
+                      cache_seconds: float = TOKEN_CACHE_SECONDS, **options: Any) -> Auth:
+        """Return an Auth that asks the introspection endpoint at a URL about each token (RFC 7662).
+
+        `client_id` and `client_secret` are this server's own at the authorization server. What was
+        answered holds for `cache_seconds`, never beyond a token's `exp`; no answer within `timeout`
+        seconds is a 503. The answer must name this resource in `aud`. Options: those of Auth.
+        """
+        check_secure_url("the introspection endpoint", url)
+        return cls(Introspection(url, (client_id, client_secret), timeout, cache_seconds),
+                   **options)
+
+
+_SCOPE = re.compile(r"[!#-\[\]-~]+")            # RFC 6749, 3.3
+
+
+def check_names(what: str, names: Collection[str]) -> Tuple[str, ...]:
+    """Return a list of strings as a tuple; UsageError where it is something else, say one str."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Collection) or not all(
+            isinstance(name, str) and name for name in names):
+        raise UsageError(f"{what} must be a list of strings")
+    return tuple(names)
+
+
+def check_scope_names(scopes: Collection[str]) -> Tuple[str, ...]:
+    """Return scopes as a tuple; UsageError for what no scope can be."""
+    for scope in check_names("scopes", scopes):
+        if not _SCOPE.fullmatch(scope):
+            raise UsageError(f"a scope has no spaces, quotes or backslashes, but is "
+                             f"{shorten(scope)}")
+    return tuple(scopes)
+
+
+_RESOURCE = re.compile(r"(https?://)(\[[0-9a-f:.]+\]|[^/?#@:\[\]]+)(:[0-9]{1,5})?(/[^?#]*)?",
+                       re.IGNORECASE)
+
+
+def split_resource(url: str) -> Tuple[str, str]:
+    """Return the origin of a URL in lower case, and its path ("" for the root).
+
+    Raises UsageError where it cannot name a resource. Spec: RFC 8707, 2; RFC 9728, 3.1.
+    """
+    match = _RESOURCE.fullmatch(url) if isinstance(url, str) and re.fullmatch(
+        r"[!#-\[\]-~]+", url) else None
+    if match is None:
+        raise UsageError("a resource is an http or https URL without query and fragment, but is "
+                         + shorten(url))
+    scheme, host, port, path = match.groups()
+    return (scheme + host + (port or "")).lower(), "" if path in (None, "/") else path
+
+
+def check_secure_url(what: str, url: str) -> None:
+    """Raise UsageError unless a URL is https, or http on this machine.
+
+    Spec: 2026-07-28 basic/authorization/security-considerations, Communication Security.
+    """
+    match = re.match(r"(https?)://([^/?#]*)", url) if isinstance(url, str) else None
+    host = split_host(match.group(2)) if match else ""
+    if not host or match.group(1) == "http" and not is_loopback(host):
+        raise UsageError(f"{what} must be at an https URL (http on this machine only), but is at "
+                         + shorten(url))
+
+
+def expand_scopes(scopes: Iterable[str], implied: Mapping[str, Iterable[str]]) -> frozenset:
+    """Return scopes with all that they imply, and what those imply."""
+    found, waiting = set(), list(scopes)
+    while waiting:
+        scope = waiting.pop()
+        if scope not in found:
+            found.add(scope)
+            waiting += implied.get(scope, ())
+    return frozenset(found)
+
+
+class Access:
+    """An Auth at one endpoint: what is published of it, and its verdict on each caller."""
+
+    def __init__(self, auth: Auth, url: str, title: str, runtime: Runtime):
+        self._auth = auth
+        self._runtime = runtime
+        self._resource = auth.resource or url
+        self._audience = frozenset(map(_normalize, auth.audience or [self._resource]))
+        self._metadata_url: Optional[str] = None
+        self.documents: Dict[str, Document] = {}
+        if auth.authorization_servers:
+            origin, path = split_resource(self._resource)
+            self._metadata_url = origin + RESOURCE_METADATA_PATH + path
+            document = Document(self._build_metadata(title))
+            # A proxy may have put the endpoint at another path than it has here.
+            self.documents = {RESOURCE_METADATA_PATH + path: document
+                              for path in ("", path, split_resource(url)[1])}
+
+    def _build_metadata(self, title: str) -> dict:
+        """Return the protected resource metadata. Spec: RFC 9728, 2."""
+        return without_none({
+            "resource": self._resource,
+            "authorization_servers": list(self._auth.authorization_servers),
+            "scopes_supported": list(self._auth.scopes) or None,
+            "bearer_methods_supported": ["header"], "resource_name": title})
+
+    def identify(self, token: str) -> Principal:
+        """Return the Principal that a token stands for now, its scopes complete.
+
+        Raises HTTPRefusal: 401 when it is worth nothing, 403 when it is worth too little, 503 when
+        that cannot be found out, 500 when `verify` fails.
+        """
+        principal = self._verify(token)
+        fault = "this token is unknown, revoked or expired" if principal is None else (
+            find_claim_fault(principal.claims, self._audience, self._runtime.wall_now()))
+        if fault is not None:
+            raise self.refuse_token(fault)
+        if principal.scopes is not None:
+            principal = principal._replace(
+                scopes=expand_scopes(principal.scopes, self._auth.implied_scopes))
+        self.check_scopes(principal, ())
+        return principal
+
+    def _verify(self, token: str) -> Optional[Principal]:
+        try:
+            principal = self._auth.verify(token)
+            return None if principal is None else check_principal(principal)
+        except (TransportError, ProtocolError) as error:
+            self._runtime.log(f"a token cannot be checked: {error}")
+            raise HTTPRefusal(503, "tokens cannot be checked at the moment: try again soon",
+                              (("Retry-After", "5"),), INTERNAL_ERROR) from None
+        except BaseException:                # as for handlers: a stranger learns nothing of it
+            self._runtime.log_exception("checking a token failed")
+            raise HTTPRefusal(500, "Internal error", code=INTERNAL_ERROR) from None
+
+    def check_scopes(self, principal: Optional[Principal], scopes: Tuple[str, ...]) -> None:
+        """Raise HTTPRefusal (403) unless a caller has the scopes of every request and these.
+
+        The challenge names all that is needed, so that one more login is enough.
+        """
+        needed = self._auth.scopes + tuple(
+            scope for scope in scopes if scope not in self._auth.scopes)
+        if not has_scopes(principal, needed):
+            missing = " ".join(scope for scope in needed if scope not in principal.scopes)
+            raise self._refuse(403, "insufficient_scope", f"the token lacks {missing}", needed)
+
+    def refuse_stranger(self) -> HTTPRefusal:
+        """Return the refusal (401) of a request without a token."""
+        # Spec: RFC 6750, 3.1: no error code where the client knew of no need to authenticate.
+        where = f"; {self._metadata_url} says who issues them" if self._metadata_url else ""
+        return self._refuse(401, None, "this server wants a token: send the header "
+                            f"Authorization: Bearer TOKEN{where}", self._auth.scopes)
+
+    def refuse_token(self, fault: str) -> HTTPRefusal:
+        """Return the refusal (401) of a token that is worth nothing here."""
+        return self._refuse(401, "invalid_token", fault, self._auth.scopes)
+
+    def _refuse(self, status: int, error: Optional[str], text: str,
+                scopes: Iterable[str]) -> HTTPRefusal:
+        params = without_none({
+            "error": error, "error_description": text if error else None,
+            "resource_metadata": self._metadata_url, "scope": " ".join(scopes) or None})
+        challenge = format_challenge("Bearer", params or {"realm": "mcp"})
+        return HTTPRefusal(status, text, (("WWW-Authenticate", challenge),))
+
+
+def _normalize(audience: str) -> str:
+    """Return an audience in the one spelling of its kind, so that two can be compared."""
+    try:
+        origin, path = split_resource(audience)
+    except UsageError:                       # not every audience is a URL
+        return audience
+    return origin + path.rstrip("/")
+
+
+def check_principal(value: Any) -> Principal:
+    """Return what `verify` returned; raises TypeError where that is no Principal."""
+    if not isinstance(value, Principal) or not isinstance(value.subject, str) or isinstance(
+            value.scopes, str):
+        raise TypeError("verify must return a Principal (a str, and a list of scopes) or None, but "
+                        f"returned a {type(value).__name__}")
+    return value
+
+
+def find_claim_fault(claims: Mapping, audience: frozenset, now: float) -> Optional[str]:
+    """Return why a token with these claims is worth nothing here and now, None if it is not so.
+
+    Spec: RFC 7519, 4.1. A claim that is missing says nothing; one that cannot be read is a fault.
+    """
+    expires, starts = claims.get("exp"), claims.get("nbf")
+    if expires is not None and not (_is_number(expires) and now < expires):
+        return "this token has expired"
+    if starts is not None and not (_is_number(starts) and starts <= now + CLOCK_SKEW_SECONDS):
+        return "this token is not valid yet"
+    names = claims.get("aud", ())
+    names = [names] if isinstance(names, str) else names
+    if "aud" in claims and not (isinstance(names, (list, tuple)) and any(
+            isinstance(name, str) and _normalize(name) in audience for name in names)):
+        return "this token was issued for another audience"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# ---- two ways to verify
+
+def _digest(token: str) -> bytes:
+    # What is kept of a token, so that a dump of our memory has none of the tokens in use.
+    return hashlib.sha256(token.encode("utf-8")).digest()
+
+
+class StaticTokens:
+    """A `verify` for fixed tokens, compared in the same time wherever they differ."""
+
+    def __init__(self, tokens: Tuple[str, ...]):
+        for number, token in enumerate(tokens, 1):
+            if not parse_bearer(f"Bearer {token}"):
+                raise UsageError(f"token {number} cannot stand in a header: a token has letters, "
+                                 "digits and -._~+/ only, and = at its end")
+        if not tokens:
+            raise UsageError("there are no tokens, so nobody could call")
+        self._digests = list(map(_digest, tokens))
+
+    def __call__(self, token: str) -> Optional[Principal]:
+        digest, number = _digest(token), 0
+        for candidate, known in enumerate(self._digests, 1):      # all of them, found or not
+            number = candidate if hmac.compare_digest(digest, known) else number
+        return Principal(f"token {number}", None) if number else None
+
+
+class Introspection:
+    """A `verify` that asks an authorization server, and remembers its answers for a while.
+
+    `send_form(form, credentials, timeout)` returns the status and the bytes of the answer.
+    """
+
+    def __init__(self, url: str, credentials: Tuple[str, str], timeout: float,
+                 cache_seconds: float, runtime: Optional[Runtime] = None,
+                 send_form: Optional[Callable] = None):
+        self._url = url
+        self._credentials = credentials
+        self._timeout = timeout
+        self._cache_seconds = cache_seconds
+        self._runtime = runtime or system_runtime()
+        self._send_form = send_form or FormSender(url, INTROSPECTION_BYTES).send
+        self._lock = self._runtime.new_lock()
+        # By digest, in the order of asking; each with the time until which it holds.
+        self._known: Dict[bytes, Tuple[float, Optional[Principal]]] = {}      # guarded by _lock
+
+    def __call__(self, token: str) -> Optional[Principal]:
+        digest, now = _digest(token), self._runtime.now()
+        with self._lock:
+            until, principal = self._known.get(digest, (now, None))
+        if now < until:
+            return principal
+        principal = self._ask(token)
+        self._remember(digest, principal)
+        return principal
+
+    def _ask(self, token: str) -> Optional[Principal]:
+        """Return what the authorization server says; TransportError, ProtocolError if nothing."""
+        form = {"token": token, "token_type_hint": "access_token"}
+        status, data = self._send_form(form, self._credentials, self._timeout)
+        if status != 200:
+            advice = ": check client_id and client_secret" if status in (400, 401, 403) else ""
+            raise ProtocolError(f"{self._url} answered with HTTP {status}{advice}")
+        try:
+            answer = parse_json(data)
+        except ValueError as error:
+            raise ProtocolError(f"{self._url} answered with no JSON: {error}") from None
+        if not isinstance(answer, dict) or not isinstance(answer.get("active"), bool):
+            raise ProtocolError(f'{self._url} answered without "active": {shorten(answer)}')
+        return parse_introspection(answer, _digest(token).hex())
+
+    def _remember(self, digest: bytes, principal: Optional[Principal]) -> None:
+        """Keep an answer for a while, but not beyond the end of its token."""
+        wall_now = self._runtime.wall_now()
+        end = wall_now + self._cache_seconds
+        if principal is not None and _is_number(principal.claims.get("exp")):
+            end = min(end, principal.claims["exp"])
+        with self._lock:
+            self._known.pop(digest, None)
+            self._known[digest] = (self._runtime.now() + end - wall_now, principal)
+            while len(self._known) > MAX_KNOWN_TOKENS:
+                del self._known[next(iter(self._known))]
+
+
+def parse_introspection(answer: dict, name: str) -> Optional[Principal]:
+    """Return the Principal of an introspection answer, None when the token is not active.
+
+    `name` is the subject where the answer names none. Spec: RFC 7662, 2.2.
+    """
+    if not answer["active"]:
+        return None
+    names = [answer.get("sub"), answer.get("client_id"), name]
+    scope = answer.get("scope")
+    # The specification wants tokens that name us; one that names nobody may be meant for others.
+    claims = types.MappingProxyType({"aud": (), **answer})
+    return Principal(next(name for name in names if isinstance(name, str) and name),
+                     frozenset(scope.split() if isinstance(scope, str) else ()), claims)
+
+
+# =============================================================================================
+# 10. SESSIONS AND STREAMS
 # =============================================================================================
 # In: what a legacy client says once and means from then on. Out: who it is, and the way back to it.
 # Clock, ids, locks and the log come in as a Runtime; the shells make a Channel of what they have.
@@ -3090,7 +3557,7 @@ class Runtime(NamedTuple):
     """What a server needs of the world around it."""
 
     now: Callable[[], float]               # seconds on a clock that never goes back
-    clock: Callable[[], float]             # seconds since 1970, for what outlives the process
+    wall_now: Callable[[], float]          # seconds since 1970, as the world outside counts
     new_id: Callable[[], str]              # unguessable, of visible ASCII
     secret: bytes                          # signs what clients keep for us
     new_lock: Callable[[], Any]
@@ -3204,10 +3671,11 @@ class Session:
 
     __slots__ = ("id", "version", "client_info", "client_capabilities", "log_level", "last_used",
                  "channels", "replies", "_reply_ids", "lists", "uris", "stream", "mark", "calls",
-                 "_names", "_runtime", "_limits")
+                 "_names", "_runtime", "_limits", "owner")
 
     def __init__(self, session_id: Optional[str], version: str, client_info: dict,
-                 client_capabilities: dict, runtime: Runtime, limits: Limits):
+                 client_capabilities: dict, runtime: Runtime, limits: Limits,
+                 owner: Optional[str] = None):
         self.id = session_id                 # None on stdio, where the process is the session
         self.version = version
         self.client_info = client_info
@@ -3225,6 +3693,7 @@ class Session:
         self._names = count(1)
         self._runtime = runtime
         self._limits = limits
+        self.owner = owner                   # the subject who opened it, None where nobody asks
 
     def expect_reply(self, event: Any) -> Reply:
         """Return a Reply with a new id, which `settle` will fill."""
@@ -3308,11 +3777,12 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(list(self._by_id.values()))
 
-    def create(self, version: str, client_info: dict, client_capabilities: dict) -> Session:
+    def create(self, version: str, client_info: dict, client_capabilities: dict,
+               owner: Optional[str] = None) -> Session:
         """Return a new session; expired ones go, and the idlest one where there are too many."""
         now = self._runtime.now()
         session = Session(self._runtime.new_id(), version, client_info, client_capabilities,
-                          self._runtime, self._limits)
+                          self._runtime, self._limits, owner)
         with self._lock:
             ended = [old for old in self._idlest() if self._is_expired(old, now)]
             if len(self._by_id) - len(ended) >= self._limits.max_sessions:
@@ -3332,14 +3802,20 @@ class Sessions:
     def _is_expired(self, session: Session, now: float) -> bool:
         return not session.channels and now - session.last_used > self._limits.session_seconds
 
-    def find(self, session_id: Optional[str]) -> Optional[Session]:
-        """Return the living session with this id and mark it as used, else None."""
+    def find(self, session_id: Optional[str], owner: Optional[str] = None) -> Optional[Session]:
+        """Return the living session with this id and mark it as used, else None.
+
+        To anybody but its owner a session is not there: an id may be guessed, or be stolen.
+        """
         if session_id is None:
             return None
         now = self._runtime.now()
         with self._lock:
-            session = self._by_id.pop(session_id, None)
-            if session is None or self._is_expired(session, now):
+            session = self._by_id.get(session_id)
+            if session is None or session.owner != owner:
+                return None
+            del self._by_id[session_id]
+            if self._is_expired(session, now):
                 return None
             self._by_id[session_id] = session
             session.last_used = now
@@ -3365,6 +3841,8 @@ class Channel:
     session: Optional[Session] = None      # the session that `initialize` opened
     can_stream = True                      # messages may go ahead of the answer
     cancelled = False                      # the client no longer wants the answer
+    access: Optional[Access] = None        # who may call this way, None: everybody
+    principal: Optional[Principal] = None  # who does, where that is asked
 
     def send(self, message: dict) -> None:
         """Send a message ahead of the answer, or drop it where that cannot be done."""
@@ -3384,7 +3862,7 @@ class Channel:
 
 
 # =============================================================================================
-# 10. ASKING THE CLIENT
+# 11. ASKING THE CLIENT
 # =============================================================================================
 # In: what a handler wants to know of the user, of a model, or of the client's folders. Out: the
 # answers. A legacy client is asked on the stream of the call and answers by a POST of its own. A
@@ -3683,20 +4161,18 @@ class RoundAsker:
         return self._given.get(key) if self._asked.get(key, digest) == digest else None
 
     def _seal(self, state: dict) -> str:
-        expiry = int(self._runtime.clock() + self._seconds)
+        expiry = int(self._runtime.wall_now() + self._seconds)
         data = encode_json({**state, "for": self._purpose, "until": expiry}).encode("ascii")
         return ".".join(base64.urlsafe_b64encode(part).decode("ascii")
                         for part in (data, self._sign(data)))
 
     def _sign(self, data: bytes) -> bytes:
-        import hmac
         return hmac.digest(self._runtime.secret, b"requestState:" + data, "sha256")
 
     def _open(self, sealed: Any) -> dict:
         """Return the state of a requestState: ours, in time, and given for this very request."""
         if sealed is None:
             return {"asked": {}, "answers": {}}
-        import hmac
         try:
             data, signature = map(_decode_base64url, sealed.split("."))
             state = json.loads(data) if hmac.compare_digest(signature, self._sign(data)) else None
@@ -3705,7 +4181,7 @@ class RoundAsker:
         if state is None or state["for"] != self._purpose:
             raise MCPError(INVALID_PARAMS, "Invalid requestState: it was not given for this "
                            "request (send the one of the last input_required result unchanged)")
-        if state["until"] < self._runtime.clock():
+        if state["until"] < self._runtime.wall_now():
             raise MCPError(INVALID_PARAMS, "Invalid requestState: it has expired; call again "
                            "without it")
         return state
@@ -3717,13 +4193,12 @@ def _decode_base64url(text: str) -> bytes:
 
 def _build_digest(value: Any) -> str:
     """Return what stands for a JSON value, whatever the order of its members."""
-    import hashlib
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
 
 
 # =============================================================================================
-# 11. SERVER
+# 12. SERVER
 # =============================================================================================
 # In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
 # resources, prompts, completions) and who handles which method.
@@ -3773,6 +4248,11 @@ class Context:
     def session_id(self) -> Optional[str]:
         """The legacy session's id, None where there is none."""
         return self._route.session.id if self._route.session else None
+
+    @property
+    def principal(self) -> Optional[Principal]:
+        """Who calls, as the token says; None on stdio, and where the server has no `auth`."""
+        return self._channel.principal
 
     @property
     def client_info(self) -> dict:
@@ -3892,6 +4372,7 @@ class Item(NamedTuple):
     mime_type: Optional[str] = None
     pattern: Optional[Any] = None          # of a template: matches the URIs that it makes
     header_parameters: HeaderParameters = {}
+    scopes: Tuple[str, ...] = ()           # that a caller's token must have
 
     def run(self, arguments: dict, context: Context) -> Any:
         """Call the author's function with checked arguments and return what it returns."""
@@ -3899,6 +4380,11 @@ class Item(NamedTuple):
         if self.signature.context_parameter is not None:
             arguments = {**arguments, self.signature.context_parameter: context}
         return self.function(**arguments)
+
+    def check_scopes(self, context: Context) -> None:
+        """Raise HTTPRefusal (403) where the caller's token lacks what this item asks for."""
+        if self.scopes and context._channel.access is not None:
+            context._channel.access.check_scopes(context.principal, self.scopes)
 
 
 class Server:
@@ -3909,7 +4395,8 @@ class Server:
     session; without, nothing is kept between requests. `stream` says when an answer over HTTP is
     an event stream: "auto" (when there is something to stream, or it takes longer than a second),
     "always" or "never". `ttl_ms` and `cache_scope` ("public" or "private") are the caching hints
-    of lists and reads. Any field of `Limits` may be given by name.
+    of lists and reads. `auth` says who may call over HTTP (None: everybody); what it lets in is
+    answered with the cache scope "private". Any field of `Limits` may be given by name.
     """
 
     def __init__(self, name: str, version: str = "0.0.0", *, title: Optional[str] = None,
@@ -3917,13 +4404,16 @@ class Server:
                  icons: Optional[list] = None, instructions: Optional[str] = None,
                  sessions: bool = False, stream: str = "auto", ttl_ms: int = 0,
                  cache_scope: str = "public", page_size: int = PAGE_SIZE,
-                 runtime: Optional[Runtime] = None, **limits: float):
+                 auth: Optional[Auth] = None, runtime: Optional[Runtime] = None, **limits: float):
         unknown = sorted(set(limits) - set(Limits._fields))
         if unknown:
             raise UsageError(f"Server knows no {', '.join(unknown)}: "
                              f"the limits are {', '.join(Limits._fields)}")
         if stream not in ("auto", "always", "never"):
             raise UsageError(f'stream is "auto", "always" or "never", but is {shorten(stream)}')
+        if not isinstance(auth, (Auth, type(None))):
+            raise UsageError("auth is an Auth, say Auth(verify) or Auth.bearer(tokens), but is "
+                             + shorten(auth))
         self.info = without_none({"name": name, "version": version, "title": title,
                                    "description": description, "websiteUrl": website_url,
                                    "icons": icons})
@@ -3931,6 +4421,7 @@ class Server:
         self.keeps_sessions = sessions
         self.stream = stream
         self.page_size = page_size
+        self.auth = auth
         self.limits = Limits(**limits)
         self.runtime = runtime or system_runtime()
         self.sessions = Sessions(self.runtime, self.limits)
@@ -3955,12 +4446,14 @@ class Server:
                  title: Optional[str] = None, description: Optional[str] = None,
                  annotations: Optional[dict] = None, icons: Optional[list] = None,
                  input_schema: Optional[dict] = None, output_schema: Optional[dict] = None,
-                 mime_type: Optional[str] = None, meta: Optional[dict] = None) -> None:
+                 mime_type: Optional[str] = None, meta: Optional[dict] = None,
+                 scopes: Collection[str] = ()) -> None:
         """Offer a function as a tool.
 
         Schemas come from its annotations unless given; those given are kept word for word.
         `annotations` are the hints of the specification (readOnlyHint, ...). `mime_type` is that
-        of bytes which it returns. Raises SchemaError when a signature cannot be expressed.
+        of bytes which it returns. Only callers whose token has all of `scopes` see and reach it.
+        Raises SchemaError when a signature cannot be expressed.
         """
         signature = build_signature(function, Context, (ToolResult,))
         name = name or function.__name__
@@ -3979,7 +4472,8 @@ class Server:
             name, function, signature, definition, legacy,
             compile_schema(definition["inputSchema"]),
             None if output_schema is None else compile_schema(output_schema), mime_type,
-            header_parameters=find_header_parameters(definition["inputSchema"])))
+            header_parameters=find_header_parameters(definition["inputSchema"]),
+            scopes=self._check_scopes(scopes)))
 
     def resource(self, uri: str, **options: Any) -> Callable:
         """Decorate a function as the resource at a URI, or at all URIs of a template.
@@ -3996,8 +4490,11 @@ class Server:
                      title: Optional[str] = None, description: Optional[str] = None,
                      mime_type: str = "text/plain", size: Optional[int] = None,
                      annotations: Optional[dict] = None, icons: Optional[list] = None,
-                     meta: Optional[dict] = None) -> None:
-        """Offer what a function returns (str, bytes, or a JSON value) as a resource."""
+                     meta: Optional[dict] = None, scopes: Collection[str] = ()) -> None:
+        """Offer what a function returns (str, bytes, or a JSON value) as a resource.
+
+        `scopes`: see `add_tool`.
+        """
         signature = build_signature(function, Context)
         pattern = parse_template(uri) if "{" in uri else None
         parts = set(pattern.groupindex) if pattern else set()
@@ -4013,7 +4510,8 @@ class Server:
             "_meta": meta})
         self._add(self.resources if pattern is None else self.templates, "resources", Item(
             uri, function, signature, definition, definition,
-            compile_schema(signature.input_schema), None, mime_type, pattern))
+            compile_schema(signature.input_schema), None, mime_type, pattern,
+            scopes=self._check_scopes(scopes)))
 
     def prompt(self, function: Optional[Callable] = None, **options: Any) -> Callable:
         """Decorate a function as a prompt; with options (see `add_prompt`) or without."""
@@ -4021,11 +4519,12 @@ class Server:
 
     def add_prompt(self, function: Callable, *, name: Optional[str] = None,
                    title: Optional[str] = None, description: Optional[str] = None,
-                   icons: Optional[list] = None, meta: Optional[dict] = None) -> None:
+                   icons: Optional[list] = None, meta: Optional[dict] = None,
+                   scopes: Collection[str] = ()) -> None:
         """Offer a function as a prompt.
 
         Its parameters are the prompt's arguments. It returns a str (one user message), a message,
-        a list of either, or a whole result with "messages".
+        a list of either, or a whole result with "messages". `scopes`: see `add_tool`.
         """
         signature = build_signature(function, Context)
         name = name or function.__name__
@@ -4036,7 +4535,7 @@ class Server:
             "_meta": meta})
         self._add(self.prompts, "prompts", Item(
             name, function, signature, definition, definition,
-            compile_schema(signature.input_schema)))
+            compile_schema(signature.input_schema), scopes=self._check_scopes(scopes)))
 
     def completion(self, reference: str, argument: str) -> Callable:
         """Decorate a function that suggests values of one argument.
@@ -4076,6 +4575,14 @@ class Server:
         """Tell the clients that subscribed to a resource that it has changed."""
         self._tell("notifications/resources/updated", {"uri": uri},
                    lambda listener: uri in listener.uris)
+
+    def _check_scopes(self, scopes: Collection[str]) -> Tuple[str, ...]:
+        """Return an item's scopes; UsageError where nothing would ever ask for them."""
+        scopes = check_scope_names(scopes)
+        if scopes and self.auth is None:
+            raise UsageError(f"the scopes {', '.join(scopes)} would be asked of nobody: "
+                             "Server(auth=...) says whose tokens have which")
+        return scopes
 
     def _add(self, registry: dict, feature: str, item: Item) -> None:
         with self._registering:
@@ -4158,12 +4665,15 @@ class Server:
         request = route.message
         try:
             result = self._run_handler(route, channel)
-            data = format_message(build_result(request.id, self._complete(result, route)))
+            result = self._complete(result, route, channel.principal is not None)
+            data = format_message(build_result(request.id, result))
             return Answer(200, data)
         except MCPError as error:
             return self._build_error(request.id, error, route.era)
         except (ToolError, TransportError) as error:
             return self._build_error(request.id, MCPError(INTERNAL_ERROR, str(error)), route.era)
+        except HTTPRefusal as refusal:         # of a caller whose token has not the item's scopes
+            return build_refusal(refusal, request.id)
         except BaseException:      # a handler may also exit or be interrupted; we go on
             # The one catch-all: what a stranger gets to see says nothing of the cause.
             self.runtime.log_exception(f"{request.method} failed")
@@ -4184,7 +4694,8 @@ class Server:
     def build_asker(self, route: Route, channel: Channel) -> Union[StreamAsker, RoundAsker]:
         """Return what asks the client of a request, in the way of its era."""
         if route.era == "modern":
-            return RoundAsker(route, None, self.runtime, self.limits)
+            principal = channel.principal
+            return RoundAsker(route, principal and principal.subject, self.runtime, self.limits)
         if not channel.can_stream:
             raise UsageError('a server with stream="never" cannot ask a legacy client')
         return StreamAsker(route.session, route.version, channel, self.runtime, self.limits)
@@ -4193,10 +4704,12 @@ class Server:
                      era: str) -> Answer:
         return Answer(find_status(error.code, era), format_message(build_error(request_id, error)))
 
-    def _complete(self, result: dict, route: Route) -> dict:
+    def _complete(self, result: dict, route: Route, is_private: bool) -> dict:
         """Return a handler's result with what the protocol adds to every one."""
         if METHODS[route.message.method].cacheable and "inputRequests" not in result:
             result = {**self._cache_hints, **result}
+            if is_private:                     # what one caller may see, another may not
+                result["cacheScope"] = "private"
         if route.era == "modern":
             meta = self._own_meta
             if "_meta" in result:
@@ -4242,8 +4755,10 @@ class Server:
     def handle_resources_subscribe(self, params: dict, context: Context) -> dict:
         """Tell a legacy session from now on when a resource changes."""
         uris, uri = self._find_subscriptions(context), params["uri"]
-        if self._find_resource(uri) is None:
+        found = self._find_resource(uri)
+        if found is None:
             raise refuse_resource(uri)
+        found[0].check_scopes(context)
         if len(uris) >= self.limits.max_subscriptions and uri not in uris:
             raise refuse_subscriptions(self.limits)
         uris.add(uri)
@@ -4269,6 +4784,7 @@ class Server:
         stream = Stream(0, self.runtime, self.limits)
         mark = {"_meta": {META_SUBSCRIPTION_ID: context.request_id}}
         lists, uris = parse_filter(params["notifications"], self.features, self.limits)
+        uris = frozenset(uri for uri in uris if self._may_read(uri, context.principal))
         stream.append(encode_json(build_notification(
             "notifications/subscriptions/acknowledged",
             {"notifications": build_filter(lists, uris), **mark})))
@@ -4281,6 +4797,10 @@ class Server:
         finally:
             self.listeners.discard(subscription)
         return mark
+
+    def _may_read(self, uri: str, principal: Optional[Principal]) -> bool:
+        found = self._find_resource(uri)
+        return found is None or has_scopes(principal, found[0].scopes)
 
     def handle_ping(self, params: dict, context: Context) -> dict:
         """Say that the server is alive."""
@@ -4297,8 +4817,10 @@ class Server:
 
     def _list(self, member: str, registry: Dict[str, Item], params: dict,
               context: Context) -> dict:
-        """Return one page of a registry, in the order of registration."""
+        """Return one page of what a caller may see of a registry, in the order of registration."""
         items = list(registry.values())
+        if context.principal is not None:
+            items = [item for item in items if has_scopes(context.principal, item.scopes)]
         start = _parse_cursor(params.get("cursor"), len(items))
         end = start + self.page_size
         modern = context._route.era == "modern"
@@ -4329,6 +4851,7 @@ class Server:
         tool = self.tools.get(params["name"])
         if tool is None:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {shorten(params['name'])}")
+        tool.check_scopes(context)
         arguments = params.get("arguments") or {}
         if tool.header_parameters and context._route.era == "modern" and context._route.headers:
             check_parameter_headers(tool.header_parameters, arguments, context._route.headers)
@@ -4354,6 +4877,7 @@ class Server:
         if found is None:
             raise refuse_resource(uri)
         item, arguments = found
+        item.check_scopes(context)
         return build_read_result(item.run(arguments, context), uri, item.mime_type)
 
     def _find_resource(self, uri: str) -> Optional[Tuple[Item, dict]]:
@@ -4376,6 +4900,7 @@ class Server:
         item = self.prompts.get(params["name"])
         if item is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shorten(params['name'])}")
+        item.check_scopes(context)
         arguments = coerce_texts(params.get("arguments") or {}, item.signature.input_schema)
         errors = item.input_schema.errors(arguments)
         if errors:
@@ -4387,10 +4912,12 @@ class Server:
         """Suggest values of an argument."""
         reference = params["ref"].get("name", params["ref"].get("uri"))
         name, value = params["argument"].get("name"), params["argument"].get("value")
-        if not isinstance(reference, str) or not any(
-                reference in registry for registry in (self.prompts, self.templates,
-                                                       self.resources)):
+        registries = (self.prompts, self.templates, self.resources)
+        found = [registry[reference] for registry in registries
+                 if isinstance(reference, str) and reference in registry]
+        if not found:
             raise MCPError(INVALID_PARAMS, f"Unknown reference: {shorten(params['ref'])}")
+        found[0].check_scopes(context)
         if not isinstance(name, str) or not isinstance(value, str):
             raise MCPError(INVALID_PARAMS, "Invalid params: argument needs a name and a value, "
                            f"but is {shorten(params['argument'])}")
@@ -4430,9 +4957,12 @@ def _decorate(add: Callable, function: Optional[Callable], options: dict) -> Cal
     return decorator if function is None else decorator(function)
 
 
-def build_refusal(refusal: HTTPRefusal) -> Answer:
-    """Return the Answer that tells of a refusal: its status, and a JSON-RPC error without id."""
-    return Answer(refusal.status, format_message(build_error(None, refusal.error)),
+def build_refusal(refusal: HTTPRefusal, request_id: Union[str, int, None] = None) -> Answer:
+    """Return the Answer that tells of a refusal: its status, and a JSON-RPC error.
+
+    The error has no id where the refused request was not read.
+    """
+    return Answer(refusal.status, format_message(build_error(request_id, refusal.error)),
                   refusal.headers)
 
 
@@ -4484,7 +5014,7 @@ def _parse_cursor(cursor: Optional[str], count: int) -> int:
 
 
 # =============================================================================================
-# 12. HANDLER RESULTS
+# 13. HANDLER RESULTS
 # =============================================================================================
 # In: what an author's function returned. Out: the result that the protocol wants of its method.
 
@@ -4631,7 +5161,7 @@ def build_pong_server() -> Server:
 
 
 # =============================================================================================
-# 13. SERVING
+# 14. SERVING
 # =============================================================================================
 # The shell around a Server: sockets, threads, clocks. HTTP on http.server with a thread for each
 # connection, and stdio. Everything that decides lies above; here bytes are moved, in time.
@@ -4852,6 +5382,8 @@ class HTTPChannel(Channel):
         self._is_broken = False              # nothing can be written any more
         self._kept: Optional[Stream] = None  # where the stream of a call can be resumed
         self._followed: Optional[Stream] = None
+        if handler.principal is not None:
+            self.principal, self.access = handler.principal, handler.server.policy.access
 
     def send(self, message: dict) -> None:
         """Send a message; the first makes the answer an event stream."""
@@ -4864,7 +5396,8 @@ class HTTPChannel(Channel):
         """Open a session where the server keeps them; its id goes out with the answer."""
         server = self._handler.server.mcp
         if server.keeps_sessions:
-            self.session = server.sessions.create(version, client_info, client_capabilities)
+            self.session = server.sessions.create(version, client_info, client_capabilities,
+                                                  self._handler.owner)
 
     def finish(self, answer: Answer) -> None:
         """Send the answer, as the last event of the stream if there is one."""
@@ -5031,6 +5564,12 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         self.reader = SocketReader(self.connection, self.server.mcp.limits)
         set_patience(self.connection, socket.SO_SNDTIMEO, self.server.mcp.limits.read_seconds)
         self.origin: Optional[str] = None
+        self.principal: Optional[Principal] = None       # who sent the request being served
+
+    @property
+    def owner(self) -> Optional[str]:
+        """Whose the sessions are that this request opens or uses, None where nobody is asked."""
+        return None if self.principal is None else self.principal.subject
 
     def handle_one_request(self) -> None:
         """Read and answer one request; afterwards the connection is in step, or closed."""
@@ -5047,11 +5586,15 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
                 raise
             head = admission.head
             self.origin, self.is_http_1_0 = admission.origin, head.is_http_1_0
+            self.principal = admission.principal
             if admission.expects_continue:
                 self.send_bytes(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = self.reader.read_body(admission.length)
             self.close_connection = not admission.keep_alive or self.server.is_stopping
-            SERVE_METHODS[head.method](self, head, body)
+            if admission.document is None or head.method == "OPTIONS":
+                SERVE_METHODS[head.method](self, head, body)
+            else:
+                self.serve_document(admission.document)
         except HTTPRefusal as refusal:
             # What was not read of this request must never be taken for the next one.
             self.close_connection = True
@@ -5065,7 +5608,7 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         """Answer a POST, which carries one message."""
         service, mcp, session = self.server, self.server.mcp, None
         if mcp.keeps_sessions and not is_modern({}, head.headers):
-            session = mcp.sessions.find(head.headers.get("mcp-session-id"))
+            session = mcp.sessions.find(head.headers.get("mcp-session-id"), self.owner)
         channel = HTTPChannel(self, service.policy.streams, session)
         try:
             value = parse_json(body, mcp.limits.max_depth)
@@ -5121,7 +5664,8 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         self.send_answer(Answer(200))
 
     def _find_session(self, head: Head) -> Session:
-        session = self.server.mcp.sessions.find(head.headers.get("mcp-session-id"))
+        session_id = head.headers.get("mcp-session-id")
+        session = self.server.mcp.sessions.find(session_id, self.owner)
         if session is None:
             raise refuse_session(head.headers)
         version = head.headers.get("mcp-protocol-version", session.version)
@@ -5134,11 +5678,16 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         wanted = split_list(head.headers.get("access-control-request-headers", "").lower())
         names = list(CORS_HEADERS) + [name for name in wanted if name not in CORS_HEADERS
                                       and re.fullmatch(r"mcp-[a-z0-9-]+", name)]
+        policy = self.server.policy
+        allow = (find_document(head, policy) or policy).allow
         self.send_answer(Answer(204, b"", (
-            ("Allow", self.server.policy.allow),
-            ("Access-Control-Allow-Methods", self.server.policy.allow + ", OPTIONS"),
+            ("Allow", allow), ("Access-Control-Allow-Methods", allow + ", OPTIONS"),
             ("Access-Control-Allow-Headers", ", ".join(names)),
             ("Access-Control-Max-Age", "86400"))))
+
+    def serve_document(self, document: Document) -> None:
+        """Answer a GET of a document beside the endpoint."""
+        self.send_answer(Answer(200, format_message(document.value)))
 
     # ---- writing
 
@@ -5235,21 +5784,38 @@ class HTTPService(http.server.ThreadingHTTPServer):
         self._connections_lock = threading.Lock()
         if ":" in host:
             self.address_family = socket.AF_INET6
+        if mcp.auth is not None:
+            mcp.auth.check_host(host)
         try:
             super().__init__((host, port), HTTPHandler)
         except OSError as error:
             raise TransportError(f"cannot listen on {host}:{port}: {error.strerror or error}"
                                  ) from None
-        self.policy = Policy(path, is_loopback(host), frozenset(map(str.lower, allow_hosts)),
-                             frozenset(origin.lower().rstrip("/") for origin in allow_origins),
-                             mcp.stream != "never", mcp.keeps_sessions, mcp.limits)
-        # Clients repeat their headers to the byte; what they say is worked out once.
-        self.admit = functools.lru_cache(maxsize=64)(functools.partial(admit, self.policy))
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.server_address[1]}{path}"
+        access = None if mcp.auth is None else Access(
+            mcp.auth, self.url, mcp.info.get("title", mcp.info["name"]), mcp.runtime)
+        self.policy = Policy(path, is_loopback(host), frozenset(map(str.lower, allow_hosts)),
+                             frozenset(origin.lower().rstrip("/") for origin in allow_origins),
+                             mcp.stream != "never", mcp.keeps_sessions, mcp.limits,
+                             {} if access is None else access.documents, access)
+        # Clients repeat their headers to the byte; what they say is worked out once.
+        self._admit = functools.lru_cache(maxsize=64)(functools.partial(admit, self.policy))
+        self._read_token = functools.lru_cache(maxsize=64)(
+            functools.partial(read_token, self.policy))
+        self.admit = self._admit if access is None else self._admit_caller
         self.is_stopping = False             # connections are no longer kept
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
+
+    def _admit_caller(self, data: bytes) -> Admission:
+        """Return the Admission of a request head with its principal, or raise HTTPRefusal.
+
+        What bytes say stays true; whether a token is good does not, and is asked each time.
+        """
+        token = self._read_token(data)
+        principal = None if token is None else self.policy.access.identify(token)
+        return self._admit(data)._replace(principal=principal)
 
     def server_bind(self) -> None:
         """Bind without looking up our own name, which can hang where there is no resolver."""
@@ -5517,7 +6083,7 @@ def take_stdio() -> Tuple[Any, Any]:
 
 
 # =============================================================================================
-# 14. CLIENT
+# 15. CLIENT
 # =============================================================================================
 # In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
 # decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
@@ -5959,7 +6525,7 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 15. CLIENT TRANSPORTS
+# 16. CLIENT TRANSPORTS
 # =============================================================================================
 # The shell around a Conversation: an HTTP transport on urllib.request whose handlers keep
 # connections alive, a stdio transport around a child process, and Client, which people use.
@@ -6326,6 +6892,41 @@ def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Option
         if isinstance(part, dict) and "method" in part:
             on_message(part)
     return parse_answer(value, request_id)
+
+
+class FormSender:
+    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
+
+    def __init__(self, url: str, max_bytes: int):
+        self._url = url
+        self._max_bytes = max_bytes
+        self._pool = PooledHandler()
+        self._opener = build_opener(url, self._pool)
+
+    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
+             seconds: float) -> Tuple[int, bytes]:
+        """Post a form and return the status and the body of the answer, whatever they are.
+
+        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
+        there is no answer within `seconds`, ProtocolError when it is too large.
+        """
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+                   "User-Agent": f"mcpkit/{__version__}"}
+        waits = Waits(seconds, time.monotonic() + seconds)
+        request = urllib.request.Request(
+            self._url, urllib.parse.urlencode(form).encode("ascii"), headers)
+        request.waits = waits
+        response = None
+        try:
+            response = self._opener.open(request, timeout=waits.left())
+            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
+        except (OSError, http.client.HTTPException, MCPKitError) as error:
+            raise explain_transport_error(error, self._url, response, waits) from None
+        finally:
+            if response is not None:
+                self._pool.give_back(response)
 
 
 class BodyReading:
@@ -7232,7 +7833,7 @@ class Client:
 
 
 # =============================================================================================
-# 16. PROBE
+# 17. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -7347,6 +7948,8 @@ REACH_HINTS = {
 
 def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
     """Return the check for what ended the conversation in one era."""
+    if exchange is not None and exchange.status == 401:      # also one with a JSON-RPC error in it
+        return explain_challenge(exchange.headers)
     if isinstance(error, MCPError):
         inside = " inside a 200: the request arrived, and was refused" \
             if error.http_status == 200 else ""
@@ -7557,7 +8160,7 @@ def explain_get(client: Client) -> List[Check]:
 
 
 # =============================================================================================
-# 17. COMMAND LINE
+# 18. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -7600,8 +8203,10 @@ def print_text(text: str) -> None:
 
 def run_serve(options: Any) -> int:
     """Serve a file's Server, or pong, over HTTP or stdio."""
+    tokens = read_tokens(options)
     streams = take_stdio() if options.stdio else None
     server = load_server(options.target) if options.target else build_pong_server()
+    server.auth = server.auth if tokens is None else Auth.bearer(tokens)
     if options.sessions:
         server.keeps_sessions = True
     server.stream = options.stream or server.stream
@@ -7615,11 +8220,32 @@ def run_serve(options: Any) -> int:
     service = HTTPService(server, options.host, options.port, options.path,
                           tuple(options.allow_origin), tuple(options.allow_host),
                           options.verbose)
-    print_out(f"{escape_text(server.info['name'])} serves {service.url} (Ctrl-C ends it)")
+    callers = "" if server.auth is None else " to callers with a token"
+    print_out(f"{escape_text(server.info['name'])} serves {service.url}{callers} (Ctrl-C ends it)")
     flush_out()
     with service.socket:
         service.serve_forever()
     return 0
+
+
+def read_tokens(options: Any) -> Optional[List[str]]:
+    """Return the tokens of callers, None where none are asked for; raises UsageError."""
+    sources = {}
+    if options.token_env is not None:
+        sources[f"the variable {options.token_env}"] = os.environ.get(options.token_env, "")
+    if options.token_file is not None:
+        sources[f"the file {options.token_file}"] = read_input("@" + options.token_file)
+    tokens: List[str] = []
+    for name, text in sources.items():
+        lines = [line.strip() for line in text.splitlines()]
+        found = [line for line in lines if line and not line.startswith("#")]
+        if not found:
+            raise UsageError(f"{name} holds no token: put one a line there, say the output of "
+                             "python3 -c 'import secrets; print(secrets.token_urlsafe())'")
+        tokens += found
+    if tokens and options.stdio:
+        raise UsageError("--stdio asks nobody for a token: whoever starts the server may use it")
+    return tokens or None
 
 
 def find_line(error: BaseException, path: str) -> str:
@@ -8067,6 +8693,10 @@ def add_serve_options(command: Any) -> None:
                          help="let pages of this origin call")
     command.add_argument("--allow-host", action="append", default=[], metavar="H",
                          help="answer to this host name too")
+    command.add_argument("--token-env", metavar="NAME", help="let in only callers with the token "
+                         "that this environment variable holds")
+    command.add_argument("--token-file", metavar="FILE",
+                         help="let in only callers with one of the tokens in it, one a line")
     command.add_argument("-v", "--verbose", action="store_true", help="log every request")
     for name, default in zip(Limits._fields, Limits()):
         kind = parse_seconds if isinstance(default, float) else parse_count

@@ -30,6 +30,7 @@ import sys
 import threading
 import time
 import typing
+import urllib.parse
 from typing import (
     Annotated, Any, Dict, FrozenSet, Iterable, List, Literal, Mapping, NamedTuple, NewType,
     Optional, Sequence, Set, Tuple, TypedDict, Union,
@@ -42,8 +43,9 @@ sys.path.insert(0, str(ROOT))
 
 import mcpkit  # noqa: E402
 from mcpkit import (  # noqa: E402
-    Client, Context, HTTPRefusal, MCPError, MCPKitError, ProtocolError, Server, SignatureError,
-    SSEEvent, SSEParser, ToolError, ToolResult, UsageError, build_signature, to_json_value,
+    Auth, Client, Context, HTTPRefusal, MCPError, MCPKitError, Principal, ProtocolError, Server,
+    SignatureError, SSEEvent, SSEParser, ToolError, ToolResult, TransportError, UsageError,
+    build_signature, to_json_value,
 )
 
 WAIT = 20              # seconds: no test waits this long unless it fails
@@ -940,6 +942,24 @@ HEADER_PIECES = ["Bearer", "Basic ", "realm", "=", '"', "\\", '\\"', ",", ", ", 
                  ";", "*/*", "@", "\xa0", "\xe9", "application/json", 'x="y"', "\t", "=="]
 
 
+def test_a_challenge_is_read_as_it_was_written():
+    params = {"realm": 'a "quoted" \\ one, and', "scope": "a b", "empty": ""}
+    value = mcpkit.format_challenge("Bearer", params)
+    assert mcpkit.parse_challenges(value) == [mcpkit.Challenge("bearer", params)]
+
+
+@table("token, value", by_outcome({
+    None: {"no header": None, "another scheme": "Basic YTpi", "the scheme alone": "Bearer",
+           "nothing but blanks": "Bearer   ", "a scheme that begins so": "BearerX a"},
+    "a-._~+/9==": {"a token": "Bearer a-._~+/9==", "a lower-case scheme": "bearer a-._~+/9==",
+                   "two blanks": "Bearer  a-._~+/9=="},
+    "": {"two tokens": "Bearer a, Bearer b", "two words": "Bearer a b", "a quote": 'Bearer "a"',
+         "= in the middle": "Bearer a=b", "only =": "Bearer =", "a letter of another script":
+         "Bearer \xe9", "a tab before": "Bearer \ta", "too long": "Bearer " + "a" * 16385}}))
+def test_a_token_is_found_in_an_authorization_header(token, value):
+    assert mcpkit.parse_bearer(value) == token
+
+
 def test_random_lists_and_challenges_never_raise():
     for value in build_garbage(6, HEADER_PIECES, 3000):
         assert all(type(member) is str and member for member in mcpkit.split_list(value))
@@ -1012,7 +1032,7 @@ def test_schemas_that_refer_to_themselves_do_not_multiply(monkeypatch):
 
 
 # =============================================================================================
-# 7. REQUEST CLASSIFICATION
+# 8. REQUEST CLASSIFICATION
 # =============================================================================================
 
 POLICY = mcpkit.Policy("/mcp", True, frozenset(), frozenset(), True, False, mcpkit.Limits())
@@ -1065,16 +1085,16 @@ def test_a_head_is_admitted_or_refused_before_the_body(status, head):
 @table("status, checks, head", {
     "host, origin": (421, (0, 1), post(host="evil.example", origin="null")),
     "origin, path": (403, (1, 2), post(target="/other", origin="null")),
-    "path, method": (404, (2, 3), post("PUT", "/other")),
-    "type, accept": (415, (4, 5), post(content_type="text/plain", accept="text/html")),
-    "accept, length": (406, (5,), post(accept="text/html", content_length="-1")),
+    "path, method": (404, (2, 4), post("PUT", "/other")),
+    "type, accept": (415, (5, 6), post(content_type="text/plain", accept="text/html")),
+    "accept, length": (406, (6,), post(accept="text/html", content_length="-1")),
     "length, expectation": (400, (), post(content_length="-1", expect="x"))})
 def test_of_two_faults_of_a_head_the_first_on_the_ladder_answers(status, checks, head):
     assert find_refusal(admit, head) == status
     assert checks == tuple(number for number, check in enumerate(mcpkit.HEAD_LADDER)
                            if find_refusal(check, head, POLICY))
     assert [check.__name__[6:] for check in mcpkit.HEAD_LADDER] == [
-        "host", "origin", "path", "http_method", "content_type", "accept"]
+        "host", "origin", "path", "token", "http_method", "content_type", "accept"]
 
 
 def test_a_refused_head_is_told_what_would_be_accepted():
@@ -1277,7 +1297,7 @@ def test_random_messages_meet_only_documented_refusals():
 
 
 # =============================================================================================
-# 14. CLIENT
+# 15. CLIENT
 # =============================================================================================
 
 def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
@@ -2811,7 +2831,589 @@ def test_importing_the_module_loads_neither_inspect_nor_dataclasses():
 
 
 # =============================================================================================
-# 9. SESSIONS AND STREAMS
+# 9. ACCESS
+# =============================================================================================
+
+ISSUER = "https://login.example"
+OTHER = "https://other.example/mcp"
+PRINCIPALS = {
+    "reader": Principal("ada", ["notes:read"]), "reader.2": Principal("ada", ["notes:read"]),
+    "writer": Principal("bob", ["notes:write"]), "admin": Principal("eve", {"notes:admin"}),
+    "nobody": Principal("joe"), "root": Principal("root", None),
+    "late": Principal("ada", ["notes:read"], {"exp": 1}),
+    "abroad": Principal("ada", ["notes:read"], {"aud": [OTHER]}),
+}
+IMPLIED = {"notes:admin": ["notes:write"], "notes:write": ["notes:read"]}
+WRITE = {"scopes": ["notes:write"]}
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+
+
+def build_vault(verify=PRINCIPALS.get, issuers=(ISSUER,), resource=None, **options):
+    """Return a server that asks for tokens, with one of everything for readers, one for writers."""
+    server = Server("vault", auth=Auth(
+        verify, authorization_servers=issuers, scopes=["notes:read"], resource=resource,
+        implied_scopes=IMPLIED), **options)
+
+    @server.tool
+    def whoami(ctx: Context) -> str:
+        return str(ctx.principal and ctx.principal.subject)
+
+    @server.tool(**WRITE)
+    def erase() -> str:
+        return "erased"
+
+    @server.tool
+    def look() -> str:
+        return "seen"
+
+    server.resource("vault://open", name="open")(lambda: "open")
+    server.resource("vault://closed", name="closed", **WRITE)(lambda: "closed")
+    server.resource("vault://open/{a}", name="open")(lambda a: a)
+    server.resource("vault://closed/{a}", name="closed", **WRITE)(lambda a: a)
+    server.prompt(name="open")(lambda a: a)
+    server.prompt(name="closed", **WRITE)(lambda a: a)
+    server.completion("closed", "a")(lambda value: ["secret"])
+    return server
+
+
+@pytest.fixture
+def vault():
+    with mcpkit.HTTPService(build_vault(), port=0) as service:
+        yield service
+
+
+def find_challenge(reply):
+    """Return the parameters of a reply's one Bearer challenge, None where there is none."""
+    value = reply.headers.get("www-authenticate")
+    if value is None:
+        return None
+    (scheme, params), = mcpkit.parse_challenges(value)
+    assert scheme == "bearer"
+    return params
+
+
+AUTHORIZATIONS = {
+    "none": (None, 401, None), "another scheme": ("Basic YTpi", 401, None),
+    "the scheme alone": ("Bearer", 401, None),
+    "bad characters": ('Bearer "reader"', 401, "invalid_token"),
+    "two tokens in one": ("Bearer reader, Bearer reader", 401, "invalid_token"),
+    "a wrong token": ("Bearer readers", 401, "invalid_token"),
+    "a wrong case": ("Bearer Reader", 401, "invalid_token"),
+    "an expired token": ("Bearer late", 401, "invalid_token"),
+    "a token for others": ("Bearer abroad", 401, "invalid_token"),
+    "a token that may nothing": ("Bearer nobody", 403, "insufficient_scope"),
+    "a token": ("Bearer reader", 200, None),
+    "a lower-case scheme": ("bearer reader", 200, None),
+    "one whose scope implies": ("Bearer admin", 200, None),
+    "one that may everything": ("Bearer root", 200, None),
+}
+
+
+@cases(AUTHORIZATIONS)
+def test_only_a_good_token_is_let_in_and_any_other_is_told_where_to_get_one(vault, case):
+    authorization, status, error = case
+    reply = ask(vault, call("ping"), Authorization=authorization)
+    challenge = find_challenge(reply)
+    assert reply.status == status
+    if status == 200:
+        assert challenge is None
+        return
+    port = vault.server_address[1]
+    assert challenge.pop("error_description", None) == (
+        reply.json["error"]["message"] if error else None)
+    assert challenge == {**({"error": error} if error else {}), "scope": "notes:read",
+                         "resource_metadata": f"http://127.0.0.1:{port}{METADATA_PATH}/mcp"}
+
+
+BEARER = "Authorization: Bearer "
+# What is wrong with a request, whether it has a token or not, and which of its faults answers.
+GATES = {
+    "another host, no token": (make_raw(b"").replace(b"127.0.0.1", b"evil.example"), 421),
+    "another origin, no token": (make_raw(b"", "Origin: http://evil.example"), 403),
+    "another origin, a token": (make_raw(b"", "Origin: null", BEARER + "reader"), 403),
+    "another path, no token": (make_raw(b"", target="/other"), 404),
+    "another path, a wrong token": (make_raw(b"", BEARER + "x", target="/other"), 404),
+    **{f"{method}, no token": (make_raw(b"", method=method), 401)
+       for method in ("GET", "HEAD", "DELETE", "PUT")},
+    "GET, a token": (make_raw(b"", BEARER + "reader", method="GET"), 405),
+    "no type, no token": (make_raw(b"{}").replace(b"application/json\r\nA", b"text/xml\r\nA"), 401),
+    "no type, a wrong token": (
+        make_raw(b"{}", BEARER + "x").replace(b"application/json\r\nA", b"text/xml\r\nA"), 401),
+    "no type, a token": (
+        make_raw(b"{}", BEARER + "reader").replace(b"application/json\r\nA", b"text/xml\r\nA"),
+        415),
+    "too long a body, no token": (make_raw(b"", "Content-Length: 99999999999", length=False), 401),
+    "a body to wait for, no token": (make_raw(b"", "Content-Length: 50", length=False), 401),
+    "a body that waits, a wrong token": (make_raw(
+        b"", BEARER + "x", "Expect: 100-continue", "Content-Length: 50", length=False), 401),
+    "the same token twice": (make_raw(b"{}", BEARER + "reader", BEARER + "reader"), 401),
+    "a control character in a token": (make_raw(b"{}", BEARER + "rea\x01der"), 400),
+    "a line end in a token": (make_raw(b"{}", BEARER + "rea\rder"), 400),
+    "a letter that no token has": (make_raw(b"{}", BEARER + "\xe9"), 401),
+    "a token of 60 KB": (make_raw(b"{}", BEARER + "a" * 60_000), 401),
+    "a token of 64 KiB": (make_raw(b"{}", BEARER + "a" * 65_536), 431),
+}
+
+
+@cases(GATES)
+def test_a_token_is_asked_for_after_host_origin_and_path_and_before_all_else(vault, case):
+    data, status = case
+    answer = send_raw(vault, data)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert (b"\r\nWWW-Authenticate: Bearer " in answer) == (status == 401)
+    assert b"Connection: close" in answer.split(b"\r\n")
+
+
+def test_a_browser_that_asks_first_needs_no_token_and_reads_the_challenge(vault):
+    page = {"Origin": "http://localhost:5173"}
+    assert ask(vault, method="OPTIONS", **page).status == 204
+    reply = ask(vault, call("ping"), **page)
+    assert reply.status == 401 and find_challenge(reply)["scope"] == "notes:read"
+    assert reply.headers["access-control-allow-origin"] == page["Origin"]
+    assert "WWW-Authenticate" in reply.headers["access-control-expose-headers"]
+
+
+def test_a_verdict_is_not_remembered_with_the_head_that_it_was_about():
+    principals = dict(PRINCIPALS)
+    with mcpkit.HTTPService(build_vault(principals.get), port=0) as service:
+        data = make_raw(PING, BEARER + "reader")
+        statuses = [send_raw(service, data)[9:12] for _ in range(2)]
+        del principals["reader"]
+        statuses.append(send_raw(service, data)[9:12])
+    assert statuses == [b"200", b"200", b"401"]
+
+
+# ---- what is published
+
+METADATA = {"authorization_servers": [ISSUER], "scopes_supported": ["notes:read"],
+            "bearer_methods_supported": ["header"], "resource_name": "vault"}
+
+
+@pytest.mark.parametrize("sessions", [False, True])
+def test_the_metadata_is_at_both_places_for_everybody(sessions):
+    with mcpkit.HTTPService(build_vault(sessions=sessions), port=0) as service:
+        for path in (METADATA_PATH, METADATA_PATH + "/mcp", METADATA_PATH + "/mcp?x=1"):
+            reply = ask(service, method="GET", path=path, Origin="http://localhost:1",
+                        MCP_Protocol_Version="2026-07-28", Accept="application/json")
+            assert (reply.status, reply.json) == (200, {"resource": service.url, **METADATA})
+            assert reply.headers["content-type"] == "application/json"
+            assert reply.headers["access-control-allow-origin"] == "http://localhost:1"
+            assert ask(service, method="GET", path=path, Authorization="Bearer x").status == 200
+            assert ask(service, method="HEAD", path=path)[::2] == (200, b"")
+            allow = ask(service, method="OPTIONS", path=path, Origin="http://localhost:1")
+            assert allow.headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+            posted = ask(service, call("ping"), path=path)
+            assert (posted.status, posted.headers["allow"]) == (405, "GET, HEAD")
+            evil = ask(service, method="GET", path=path, Origin="http://evil.example")
+            assert evil.status == 403
+        assert ask(service, method="GET", path=METADATA_PATH + "/other").status == 404
+
+
+def test_behind_a_proxy_the_metadata_speaks_of_the_resource_that_clients_know():
+    resource = "https://MCP.example.com/tools/mcp"
+    server = build_vault(resource=resource, title="The Vault")
+    with mcpkit.HTTPService(server, port=0) as service:
+        for path in ("", "/mcp", "/tools/mcp"):
+            reply = ask(service, method="GET", path=METADATA_PATH + path)
+            assert reply.json == {"resource": resource, **METADATA, "resource_name": "The Vault"}
+        assert find_challenge(ask(service, call("ping")))["resource_metadata"] == (
+            f"https://mcp.example.com{METADATA_PATH}/tools/mcp")
+
+
+def test_without_an_issuer_nothing_is_published_and_the_challenge_is_bare():
+    with mcpkit.HTTPService(Server("x", auth=Auth.bearer(["secret"])), port=0) as service:
+        assert find_challenge(ask(service, call("ping"))) == {"realm": "mcp"}
+        assert ask(service, method="GET", path=METADATA_PATH).status == 404
+        assert ask(service, call("ping"), Authorization="Bearer secret").status == 200
+
+
+# ---- scopes of items
+
+ITEMS = {
+    "a tool": ("tools/call", {"name": "erase"}, {"name": "look"}),
+    "a resource": ("resources/read", {"uri": "vault://closed"}, {"uri": "vault://open"}),
+    "a template": ("resources/read", {"uri": "vault://closed/x"}, {"uri": "vault://open/x"}),
+    "a prompt": ("prompts/get", {"name": "closed", "arguments": {"a": "b"}},
+                 {"name": "open", "arguments": {"a": "b"}}),
+    "a completion": ("completion/complete", {
+        "ref": {"type": "ref/prompt", "name": "closed"}, "argument": {"name": "a", "value": ""}}, {
+        "ref": {"type": "ref/prompt", "name": "open"}, "argument": {"name": "a", "value": ""}}),
+}
+
+
+def ask_in(era, service, method, params, token):
+    headers = {"Authorization": f"Bearer {token}"}
+    if era == "modern":
+        return ask_modern(service, method, params, **headers)
+    return ask(service, call(method, params), **headers)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@cases(ITEMS)
+def test_an_item_with_scopes_is_for_tokens_that_have_them(vault, case, era):
+    method, closed, free = case
+    for token in ("writer", "admin", "root"):
+        assert "result" in ask_in(era, vault, method, closed, token).json
+    assert "result" in ask_in(era, vault, method, free, "reader").json
+    reply = ask_in(era, vault, method, closed, "reader")
+    assert (reply.status, reply.json["id"]) == (403, 1)
+    assert reply.json["error"]["message"] == "the token lacks notes:write"
+    challenge = find_challenge(reply)
+    assert (challenge["error"], challenge["scope"]) == (
+        "insufficient_scope", "notes:read notes:write")
+    assert challenge["resource_metadata"].endswith(METADATA_PATH + "/mcp")
+
+
+LISTED = {"tools/list": ("tools", ["whoami", "look"], ["whoami", "erase", "look"]),
+          "resources/list": ("resources", ["open"], ["open", "closed"]),
+          "resources/templates/list": ("resourceTemplates", ["open"], ["open", "closed"]),
+          "prompts/list": ("prompts", ["open"], ["open", "closed"])}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("page_size", [1, 2, 100])
+def test_a_list_shows_what_the_caller_may_reach_on_pages_of_equal_size(era, page_size):
+    def list_all(method, member, token):
+        names, params = [], {}
+        while params is not None:
+            result = ask_in(era, service, method, params, token).json["result"]
+            assert result["cacheScope"] == "private"
+            names.append([item["name"] for item in result[member]])
+            params = {"cursor": result["nextCursor"]} if "nextCursor" in result else None
+        assert {len(page) for page in names[:-1]} <= {page_size} and names[-1]
+        return sum(names, [])
+
+    with mcpkit.HTTPService(build_vault(page_size=page_size), port=0) as service:
+        for method, (member, for_readers, for_writers) in LISTED.items():
+            assert list_all(method, member, "reader") == for_readers
+            assert list_all(method, member, "writer") == for_writers
+            assert list_all(method, member, "root") == for_writers
+
+
+def test_on_stdio_nobody_is_asked_and_everything_is_there():
+    server = build_vault()
+    tools = receive(server, call("tools/list"))["result"]["tools"]
+    assert [tool["name"] for tool in tools] == ["whoami", "erase", "look"]
+    for name, text in (("erase", "erased"), ("whoami", "None")):
+        assert receive(server, tool_call(name))["result"]["content"][0]["text"] == text
+
+
+def test_a_handler_knows_who_calls(vault):
+    for token, subject in (("reader.2", "ada"), ("admin", "eve")):
+        reply = ask_in("modern", vault, "tools/call", {"name": "whoami"}, token)
+        assert reply.json["result"]["content"][0]["text"] == subject
+
+
+def test_a_session_is_there_for_who_opened_it_and_nobody_else():
+    with mcpkit.HTTPService(build_vault(sessions=True), port=0) as service:
+        def send(token, body=b"", method="POST"):
+            return ask(service, body, method, Authorization=f"Bearer {token}", Mcp_Session_Id=opened,
+                       **({"Accept": "text/event-stream"} if method == "GET" else {})).status
+
+        opened = None
+        reply = ask(service, call("initialize", {"protocolVersion": "2025-06-18"}),
+                    Authorization="Bearer reader")
+        opened = reply.headers["mcp-session-id"]
+        assert [send(token, call("ping")) for token in ("reader", "writer", "root")] == [
+            200, 404, 404]
+        assert [send("writer", method=method) for method in ("GET", "DELETE")] == [404, 404]
+        # Another token of the same subject, say a refreshed one, is as good.
+        assert send("reader.2", call("ping")) == 200
+        assert send("reader.2", method="DELETE") == 200
+        assert send("reader", call("ping")) == 404
+
+
+# ---- verifying
+
+def fail_with(error):
+    def verify(token):
+        raise error
+    return verify
+
+
+VERIFY_FAULTS = {
+    "one that breaks": (fail_with(RuntimeError("secret of the house")), 500),
+    "one that exits": (fail_with(SystemExit(3)), 500),
+    "one that returns a name": (lambda token: "ada", 500),
+    "one whose scopes are a text": (lambda token: Principal("ada", "notes:read"), 500),
+    "one whose subject is none": (lambda token: Principal(None), 500),
+    "one that cannot tell": (fail_with(TransportError("the table is locked")), 503),
+}
+
+
+@cases(VERIFY_FAULTS)
+def test_a_verify_that_fails_lets_nobody_in_and_says_why_in_the_log_only(case):
+    verify, status = case
+    server = build_vault(verify)
+    with quiet_log(server) as lines, mcpkit.HTTPService(server, port=0) as service:
+        reply = ask(service, call("ping"), Authorization="Bearer secret-token")
+    assert reply.status == status and find_challenge(reply) is None
+    assert ("retry-after" in reply.headers) == (status == 503)
+    assert len(lines) == 1 and b"house" not in reply.body and b"locked" not in reply.body
+    assert "secret-token" not in lines[0]
+
+
+AUDIENCE = frozenset({"https://mcp.example/mcp", "an-id"})
+CLAIMS = by_outcome({
+    None: {"none": {}, "in time": {"exp": 1001, "nbf": 1000}, "a fraction": {"exp": 1000.5},
+           "a clock ahead of ours": {"nbf": 1020}, "us": {"aud": "https://mcp.example/mcp"},
+           "us among others": {"aud": [OTHER, "an-id"]},
+           "us in capitals": {"aud": "HTTPS://MCP.example/mcp/"},
+           "the end of days": {"exp": 10 ** 400}},
+    "this token has expired": {"now": {"exp": 1000}, "long ago": {"exp": 0}, "a text": {
+        "exp": "2000"}, "true": {"exp": True}},
+    "this token is not valid yet": {"later": {"nbf": 1031}, "never": {"nbf": "1"}},
+    "this token was issued for another audience": {
+        "others": {"aud": [OTHER]}, "nobody": {"aud": []}, "null": {"aud": None}, "a number": {
+            "aud": 5}, "no texts": {"aud": [5, None]}, "an object": {"aud": {"an-id": 1}},
+        "another path": {"aud": "https://mcp.example/mcp2"},
+        "another case of an id": {"aud": "An-Id"}, "no issue of scheme": {
+            "aud": "http://mcp.example/mcp"}}})
+
+
+@table("fault, claims", CLAIMS)
+def test_the_claims_of_a_token_are_held_against_clock_and_audience(fault, claims):
+    assert mcpkit.find_claim_fault(claims, AUDIENCE, 1000) == fault
+
+
+def test_the_audience_may_be_named_otherwise_than_the_resource():
+    auth = Auth(lambda token: Principal("ada", (), {"aud": token}), audience=["an-id"])
+    access = mcpkit.Access(auth, "http://127.0.0.1/mcp", "x", mcpkit.system_runtime())
+    assert access.identify("an-id").subject == "ada"
+    assert find_refusal(access.identify, "http://127.0.0.1/mcp") == 401
+
+
+def test_scopes_imply_others_at_any_remove_and_in_circles():
+    implied = {"a": ["b", "c"], "b": ["a"], "c": ["d"]}
+    assert mcpkit.expand_scopes(["a"], implied) == {"a", "b", "c", "d"}
+    assert mcpkit.expand_scopes(["d", "x"], implied) == {"d", "x"}
+
+
+def test_fixed_tokens_are_all_compared_wherever_one_fits(monkeypatch):
+    verify, compared = Auth.bearer(["one", "two", "three"]).verify, []
+    compare = mcpkit.hmac.compare_digest
+    monkeypatch.setattr(mcpkit.hmac, "compare_digest",
+                        lambda *both: compared.append(both) or compare(*both))
+    for token, number in (("one", 1), ("two", 2), ("three", 3), ("two ", None), ("", None)):
+        assert verify(token) == (number and Principal(f"token {number}", None))
+    assert len(compared) == 15 and {len(part) for both in compared for part in both} == {32}
+
+
+AUTH_FAULTS = {
+    "no function": (lambda: Auth("secret"), "a function that takes a token"),
+    "a token for a list": (lambda: Auth.bearer("secret"), "must be a list"),
+    "no tokens": (lambda: Auth.bearer([]), "nobody could call"),
+    "a token with a blank": (lambda: Auth.bearer(["a", "b c"]), "token 2 cannot stand"),
+    "a token with a line end": (lambda: Auth.bearer(["a\n"]), "token 1 cannot stand"),
+    "a text for scopes": (lambda: Auth(len, scopes="a b"), "scopes must be a list"),
+    "two scopes in one": (lambda: Auth(len, scopes=["a b"]), "has no spaces"),
+    "an issuer without TLS": (
+        lambda: Auth(len, authorization_servers=["http://login.example"]), "must be at an https"),
+    "an issuer for a list": (
+        lambda: Auth(len, authorization_servers=ISSUER), "must be a list"),
+    "a resource without scheme": (lambda: Auth(len, resource="mcp.example"), "a resource is"),
+    "a resource with a fragment": (lambda: Auth(len, resource=OTHER + "#a"), "a resource is"),
+    "a resource with a quote": (lambda: Auth(len, resource=OTHER + '"'), "a resource is"),
+    "a resource with a line end": (lambda: Auth(len, resource=OTHER + "\n"), "a resource is"),
+    "an endpoint without TLS": (
+        lambda: Auth.introspection("http://login.example/", "a", "b"), "must be at an https"),
+    "a user in an endpoint": (
+        lambda: Auth.introspection("http://localhost@login.example/", "a", "b"), "must be at"),
+    "an auth that is none": (lambda: Server("x", auth=len), "auth is an Auth"),
+    "scopes that nobody has": (
+        lambda: Server("x").tool(scopes=["a"])(lambda: None), "would be asked of nobody"),
+    "scopes of a tool in a text": (
+        lambda: build_vault().tool(name="t", scopes="a")(lambda: None), "must be a list"),
+    "all addresses and no resource": (
+        lambda: mcpkit.HTTPService(build_vault(), "0.0.0.0", 0), "as resource="),
+}
+
+
+@cases(AUTH_FAULTS)
+def test_an_auth_that_cannot_work_is_refused_at_once(case):
+    make, words = case
+    with pytest.raises(UsageError, match=re.escape(words)):
+        make()
+
+
+def test_issuers_and_endpoints_on_this_machine_need_no_tls():
+    for host in ("127.0.0.1:9", "localhost", "[::1]:9"):
+        assert Auth.introspection(f"http://{host}/a?b", "a", "b",
+                                  authorization_servers=[f"http://{host}"])
+
+
+# ---- introspection. Spec: RFC 7662.
+
+ACTIVE = {"active": True, "sub": "ada", "scope": "notes:read  notes:write", "aud": OTHER}
+
+
+class Oracle:
+    """An introspection endpoint without a network: answers as told, and counts."""
+
+    def __init__(self, answer, **options):
+        self.answer, self.asked, self.now, self.wall_now = answer, [], 0.0, 5000.0
+        runtime = mcpkit.system_runtime()._replace(
+            now=lambda: self.now, wall_now=lambda: self.wall_now)
+        self.verify = mcpkit.Introspection("https://as/", ("id", "secret"), **{
+            "timeout": 5, "cache_seconds": 60, "runtime": runtime, "send_form": self.send,
+            **options})
+
+    def send(self, form, credentials, seconds):
+        self.asked.append(form["token"])
+        status, body = self.answer if isinstance(self.answer, tuple) else (200, self.answer)
+        return status, body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+INTROSPECTED = {
+    "active": (ACTIVE, ("ada", {"notes:read", "notes:write"}, OTHER)),
+    "a client of its own": ({"active": True, "client_id": "robot"}, ("robot", set(), ())),
+    "a subject that is none": ({"active": True, "sub": 5, "client_id": ""}, (..., set(), ())),
+    "scopes in a list": ({**ACTIVE, "scope": ["a"]}, ("ada", set(), OTHER)),
+    "active false": ({"active": False, "sub": "ada"}, None),
+    "no active": ({"sub": "ada"}, ProtocolError), "active in a text": ({"active": "true"},
+                                                                     ProtocolError),
+    "no object": ([], ProtocolError), "no JSON": (b"<html>", ProtocolError),
+    "nothing": (b"", ProtocolError), "a server error": ((500, ACTIVE), ProtocolError),
+    "a redirect": ((302, ACTIVE), ProtocolError),
+    "credentials refused": ((401, {"error": "invalid_client"}), ProtocolError),
+    "deep nesting": (b"[" * 100_000, ProtocolError),
+}
+
+
+@cases(INTROSPECTED)
+def test_an_introspection_answer_becomes_a_principal_nobody_or_an_error(case):
+    answer, outcome = case
+    found = find_error(Oracle(answer).verify, "t")
+    if outcome is None or isinstance(outcome, type):
+        assert found is None if outcome is None else type(found) is outcome
+        return
+    subject, scopes, audience = outcome
+    assert subject in (found.subject, ...) and len(found.subject) > 2
+    assert (found.scopes, found.claims["aud"]) == (scopes, audience)
+    with pytest.raises(TypeError):
+        found.claims["sub"] = "eve"
+
+
+def test_an_answer_is_remembered_for_a_while_and_never_beyond_the_end_of_its_token():
+    oracle = Oracle({**ACTIVE, "exp": 5070})
+    for now, count in ((0, 1), (59.9, 1), (60, 2), (69, 2), (70, 3), (71, 4)):
+        oracle.now, oracle.wall_now = now, 5000.0 + now
+        assert oracle.verify("t").subject == "ada" and len(oracle.asked) == count
+    oracle.answer = {"active": False}
+    assert [oracle.verify("u"), oracle.verify("u"), len(oracle.asked)] == [None, None, 5]
+
+
+def test_what_went_wrong_is_not_remembered():
+    oracle = Oracle((500, b""))
+    assert isinstance(find_error(oracle.verify, "t"), ProtocolError)
+    oracle.answer = ACTIVE
+    assert oracle.verify("t").subject == "ada"
+
+
+def test_the_memory_of_tokens_is_bounded_and_holds_no_token(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_KNOWN_TOKENS", 3)
+    oracle = Oracle({"active": True, "sub": "ada"})
+    for token in ("one", "two", "three", "one", "four"):
+        oracle.verify(token)
+    assert len(oracle.verify._known) == 3 and b"four" not in repr(oracle.verify._known).encode()
+    oracle.verify("four")
+    oracle.verify("one")                     # the oldest, which made room
+    assert oracle.asked == ["one", "two", "three", "four", "one"]
+
+
+def test_an_end_beyond_all_numbers_is_no_error():
+    assert Oracle({**ACTIVE, "exp": 10 ** 400}).verify("t").subject == "ada"
+
+
+@contextlib.contextmanager
+def introspected(answer, **options):
+    """Serve a vault whose tokens a scripted endpoint judges; give the service and the endpoint."""
+    with Peer(answer) as peer:
+        server = build_vault()
+        server.auth = Auth.introspection(peer.url, "my id", "s:ecret", scopes=["notes:read"],
+                                         authorization_servers=[peer.url], **options)
+        with quiet_log(server) as peer.log, mcpkit.HTTPService(server, port=0) as service:
+            yield service, peer
+
+
+def test_an_endpoint_is_asked_once_a_token_with_our_own_credentials():
+    def judge(asked):
+        answer = {"active": asked.message["token"] == "good", "sub": "ada",
+                  "scope": "notes:read", "aud": ["x", service.url]}
+        return http_answer(answer)
+
+    with introspected(judge) as (service, peer):
+        statuses = [ask(service, call("ping"), Authorization=f"Bearer {token}").status
+                    for token in ("good", "good", "bad", "bad", "good")]
+    assert statuses == [200, 200, 401, 401, 200]
+    assert [asked.message for asked in peer.asked] == [
+        {"token": token, "token_type_hint": "access_token"} for token in ("good", "bad")]
+    asked = peer.asked[0]
+    assert asked.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert asked.headers["authorization"] == "Basic bXkraWQ6cyUzQWVjcmV0"    # my+id:s%3Aecret
+
+
+def judging(**claims):
+    answer = {"active": True, "sub": "ada", "scope": "notes:read", **claims}
+    return lambda asked: http_answer(answer)
+
+
+JUDGED = {
+    "one for another audience": (judging(aud=OTHER), 401, "another audience"),
+    "one that names no audience": (judging(), 401, "another audience"),
+    "one that has expired": (judging(exp=1, aud=OTHER), 401, "has expired"),
+    "one that is revoked": (lambda asked: http_answer({"active": False}), 401, "revoked"),
+    "an endpoint that breaks": (lambda asked: http_answer(b"", "500 No"), 503, None),
+    "an endpoint that knows us not": (lambda asked: http_answer(b"", "401 No"), 503, None),
+    "an endpoint elsewhere": (
+        lambda asked: http_answer(b"", "302 Found", "text/html", "Location: /"), 503, None),
+    "an endpoint that says nothing": (lambda asked: b"", 503, None),
+    "an endpoint that says too much": (lambda asked: http_answer(b" " * 300_000), 503, None),
+    "an endpoint that speaks of something else": (
+        lambda asked: http_answer(b"<html>", "200 OK", "text/html"), 503, None),
+}
+
+
+@cases(JUDGED)
+def test_a_token_that_an_endpoint_refuses_is_401_and_an_endpoint_that_fails_is_503(case):
+    judge, status, words = case
+    with introspected(judge) as (service, peer):
+        reply = ask(service, call("ping"), Authorization="Bearer secret-token")
+    assert reply.status == status and (words or "try again soon") in reply.json["error"]["message"]
+    assert len(peer.log) == (status == 503) and "secret-token" not in "".join(peer.log)
+    assert ("retry-after" in reply.headers) == (status == 503)
+
+
+def test_an_endpoint_that_is_silent_or_gone_is_503_within_the_time_limit():
+    release = threading.Event()
+
+    def wait(asked):
+        release.wait(WAIT)
+        return b""
+
+    with introspected(wait, timeout=0.05) as (service, peer):
+        assert ask(service, call("ping"), Authorization="Bearer t").status == 503
+        release.set()
+        peer.__exit__()
+        assert ask(service, call("ping"), Authorization="Bearer t").status == 503
+        assert "no answer for 0.05 s" in peer.log[0] and len(peer.log) == 2
+
+
+def test_random_authorization_headers_meet_only_refusals_of_http():
+    policy = POLICY._replace(access=mcpkit.Access(
+        Auth(PRINCIPALS.get, authorization_servers=[ISSUER]), "http://127.0.0.1/mcp", "x",
+        mcpkit.system_runtime()))
+    pieces = [b"Bearer", b" ", b"reader", b",", b"=", b'"', b"\xff", b"\t", b"Basic", b"\r\n",
+              b"Authorization: ", b"bearer ", b"\0", b"a" * 9000]
+    start = (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+             b"Content-Length: 2\r\nAuthorization: ")
+    seen = {find_refusal(mcpkit.read_token, policy, start + data)
+            for data in build_garbage(9, pieces, 3000)}
+    assert seen <= {None, 400, 401} and len(seen) == 3
+
+
+# =============================================================================================
+# 10. SESSIONS AND STREAMS
 # =============================================================================================
 
 def build_stream(size=3, name=7):
@@ -2935,7 +3537,7 @@ def test_what_a_session_keeps_is_bounded_and_the_oldest_that_has_ended_goes_firs
 
 
 # =============================================================================================
-# 10. ASKING THE CLIENT
+# 11. ASKING THE CLIENT
 # =============================================================================================
 
 def receive(server, value, headers=None, channel=None):
@@ -3345,9 +3947,22 @@ def test_a_state_is_refused_also_by_a_handler_that_asks_nothing_more():
     assert answer["error"]["code"] == -32602
 
 
+def test_a_state_is_good_for_the_one_who_was_asked_only():
+    channels = []
+    for subject in ("ada", "bob"):
+        channels.append(mcpkit.Channel())
+        channels[-1].principal = Principal(subject, None)
+    server, params = build_asking_server(), {**tool_call("greet")["params"], "_meta": {
+        **META, "io.modelcontextprotocol/clientCapabilities": CAN_ANSWER}}
+    result = receive(server, call("tools/call", params), channel=channels[0])["result"]
+    more = {**params, "requestState": result["requestState"]}
+    answers = [receive(server, call("tools/call", more), channel=channel) for channel in channels]
+    assert "result" in answers[0] and "was not given" in answers[1]["error"]["message"]
+
+
 def test_a_stale_state_is_refused():
     now = [1000.0]
-    runtime = mcpkit.system_runtime()._replace(clock=lambda: now[0])
+    runtime = mcpkit.system_runtime()._replace(wall_now=lambda: now[0])
     result, repeat = start_round(build_asking_server(runtime=runtime, state_seconds=60),
                                  tool_call("greet"))
     now[0] += 59
@@ -3431,7 +4046,7 @@ def test_a_legacy_client_answers_by_another_post():
 
 
 # =============================================================================================
-# 11. SERVER
+# 12. SERVER
 # =============================================================================================
 
 TOOL_RESULTS = {
@@ -3734,6 +4349,17 @@ def test_what_a_server_has_not_is_not_honoured():
     assert channel.sent[0]["params"]["notifications"] == {}
 
 
+def test_a_caller_is_not_told_of_resources_that_it_may_not_read():
+    server = Server("guarded", auth=Auth(lambda token: None))
+    server.add_resource(lambda: "", uri="open:")
+    server.add_resource(lambda: "", uri="secret:", scopes=["admin"])
+    channel = FollowingChannel()
+    channel.principal = Principal("ada", ["notes:read"])
+    receive(server, call("subscriptions/listen", {"_meta": META, "notifications": {
+        "resourceSubscriptions": ["open:", "secret:"]}}), channel=channel)
+    assert channel.sent[0]["params"]["notifications"] == {"resourceSubscriptions": ["open:"]}
+
+
 BAD_FILTERS = {
     "missing": {}, "a list": {"notifications": []},
     "uris that are no list": {"notifications": {"resourceSubscriptions": "a:"}},
@@ -3860,7 +4486,7 @@ def test_what_was_removed_is_listed_and_served_no_more():
 
 
 # =============================================================================================
-# 13. SERVING
+# 14. SERVING
 # =============================================================================================
 
 def test_a_request_is_answered_with_one_json_object(pong):
@@ -4742,7 +5368,7 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
 
 
 # =============================================================================================
-# 15. CLIENT TRANSPORTS
+# 16. CLIENT TRANSPORTS
 # =============================================================================================
 
 class Asked(typing.NamedTuple):
@@ -4790,7 +5416,10 @@ class Peer:
                 name, _, value = raw.decode().strip().partition(": ")
                 headers[name.lower()] = value
             body = data.read(int(headers.get("content-length", 0)))
-            asked = Asked(line[0], line[1], headers, json.loads(body) if body else {})
+            is_form = headers.get("content-type") == "application/x-www-form-urlencoded"
+            read = (lambda data: dict(urllib.parse.parse_qsl(data.decode()))) if is_form else (
+                json.loads)
+            asked = Asked(line[0], line[1], headers, read(body) if body else {})
             self.asked.append(asked)
             answer = self.answer(asked)
             for part in [answer] if isinstance(answer, bytes) else answer:
@@ -5576,7 +6205,7 @@ def test_odd_params_are_sent_as_they_are_and_the_server_judges(sample, case):
 
 
 # =============================================================================================
-# 16. PROBE
+# 17. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -5635,6 +6264,10 @@ FAILING = {
     "an error in a 200": (lambda asked: error_answer(-32601), "fail", "error"),
     "401 with resource_metadata": (lambda asked: http_answer(
         b"", "401 Unauthorized", "text/plain",
+        'WWW-Authenticate: Bearer resource_metadata="https://x/prm"'), "partial", "authorization"),
+    "401 with a challenge and a JSON-RPC error": (lambda asked: http_answer(
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no token"}},
+        "401 Unauthorized", "application/json",
         'WWW-Authenticate: Bearer resource_metadata="https://x/prm"'), "partial", "authorization"),
     "401 with another challenge": (lambda asked: http_answer(
         b"", "401 Unauthorized", "text/plain", "WWW-Authenticate: Negotiate"), "partial",
@@ -5702,7 +6335,7 @@ def test_a_stdio_server_is_probed_too():
 
 
 # =============================================================================================
-# 17. COMMAND LINE
+# 18. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
@@ -5969,6 +6602,39 @@ def test_a_server_file_that_cannot_be_served_is_one_line(tmp_path, case):
 def test_a_port_that_is_taken_is_one_line(pong):
     ran = run("serve", "--port", str(pong.server_address[1]))
     assert ran.code == 4 and ran.err.startswith("mcpkit: cannot listen on 127.0.0.1:")
+
+
+def test_serve_lets_in_who_has_a_token_of_the_file_or_the_variable(tmp_path, monkeypatch):
+    (tmp_path / "tokens").write_text("\ufeff# of the team\n\n  one-token  \r\ntwo.token==", "utf-8")
+    monkeypatch.setenv("TEAM_TOKEN", "three-token\n")
+    with serving("--token-file", str(tmp_path / "tokens"), "--token-env", "TEAM_TOKEN") as url:
+        def code(token):
+            return run("call", url, "pong", "message=x", "--header", f"Authorization: {token}").code
+        assert [code(f"Bearer {token}") for token in ("one-token", "two.token==", "three-token")] == [
+            0, 0, 0]
+        assert [code(words) for words in ("Bearer # of the team", "Bearer four", "Basic x")] == [
+            1, 1, 1]
+
+
+TOKEN_FAULTS = {
+    "a variable that is not set": (["--token-env", "NO_SUCH_TOKEN"],
+                                   "the variable NO_SUCH_TOKEN holds no token: put one"),
+    "an empty variable": (["--token-env", "EMPTY_TOKEN"], "the variable EMPTY_TOKEN holds no"),
+    "a file that is not there": (["--token-file", "no/such/file"], "cannot be read"),
+    "an empty file": (["--token-file", os.devnull], "holds no token: put one"),
+    "a token that no header can carry": (["--token-env", "ODD_TOKEN"], "token 1 cannot stand in"),
+    "a token for stdio": (["--stdio", "--token-env", "GOOD_TOKEN"], "--stdio asks nobody"),
+}
+
+
+@cases(TOKEN_FAULTS)
+def test_tokens_that_cannot_be_asked_for_are_a_mistake_that_is_told(case, monkeypatch):
+    words, advice = case
+    for name, value in {"EMPTY": " \n", "ODD": "sec ret-token", "GOOD": "good-token"}.items():
+        monkeypatch.setenv(f"{name}_TOKEN", value)
+    ran = run("serve", "--port", "0", *words)
+    assert ran.code == 2 and advice in ran.err and ran.err.count("\n") == 1
+    assert "ret-token" not in ran.err and "good-token" not in ran.err
 
 
 GARBAGE = [5, "x", None, [], {}, [5], {"a": 5}, True]
@@ -6737,6 +7403,88 @@ def test_interop_a_peers_client_gets_from_our_server(case, peer, peers):
     check_links(SERVED[case][2], found)
 
 
+# Logs in where the server says, calls what needs more than its first token allows, and lists.
+PEER_LOGIN = '''
+import asyncio, json, sys
+from urllib.parse import parse_qsl, urlsplit
+import httpx2
+from mcp import Client
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientMetadata
+
+class Storage:
+    tokens = client_info = None
+    async def get_tokens(self):
+        return self.tokens
+    async def set_tokens(self, tokens):
+        self.tokens = tokens
+    async def get_client_info(self):
+        return self.client_info
+    async def set_client_info(self, client_info):
+        self.client_info = client_info
+
+visits = []
+
+async def visit(url):
+    visits.append(dict(parse_qsl(urlsplit(url).query)))
+
+async def come_back():
+    return AuthorizationCodeResult(code=visits[-1]["scope"], state=visits[-1]["state"])
+
+async def main(url, mode):
+    oauth = OAuthClientProvider(
+        server_url=url, storage=Storage(), redirect_handler=visit, callback_handler=come_back,
+        client_metadata=OAuthClientMetadata(client_name="t", redirect_uris=["http://localhost:1/"]))
+    async with httpx2.AsyncClient(auth=oauth) as http:
+        async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+            seen = []
+            for name in ("whoami", "erase"):
+                seen.append([tool.name for tool in (await client.list_tools()).tools])
+                seen.append((await client.call_tool(name, {})).content[0].text)
+            seen.append([tool.name for tool in (await client.list_tools()).tools])
+    print(json.dumps([[[visit["scope"], visit["resource"]] for visit in visits], seen]))
+
+asyncio.run(main(*sys.argv[1:]))
+'''
+
+
+def answer_as_issuer(issuer):
+    """Return the answers of a scripted authorization server, whose tokens are their scopes."""
+    metadata = {"issuer": issuer, "authorization_endpoint": f"{issuer}/authorize",
+                "token_endpoint": f"{issuer}/token", "registration_endpoint": f"{issuer}/register",
+                "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
+
+    def answer(asked):
+        if asked.path == "/register":
+            return http_answer({**asked.message, "client_id": "t"}, "201 Created")
+        if asked.path == "/token":
+            return http_answer({"token_type": "Bearer", "access_token":
+                                asked.message["code"].replace(" ", "+").replace(":", ".")})
+        return http_answer(metadata) if asked.path.startswith("/.well-known/") else (
+            http_answer(b"", "404 Not Found"))
+    return answer
+
+
+@needs_peers
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_interop_a_peers_client_logs_in_where_our_metadata_says_and_steps_up(mode, peers):
+    def verify(token):
+        return Principal("ada", [scope.replace(".", ":") for scope in token.split("+")])
+
+    with Peer(None) as issuer:
+        url = issuer.url[:-len("/mcp")]
+        issuer.answer = answer_as_issuer(url)
+        with mcpkit.HTTPService(build_vault(verify, [url], sessions=True), port=0) as service:
+            code, output, errors = run_child(
+                *peers.command("python-sdk", "peer_login.py", service.url, mode))
+    assert code == 0, errors[-3000:]
+    some, all_tools = ["whoami", "look"], ["whoami", "erase", "look"]
+    assert json.loads(output) == [
+        [["notes:read", service.url], ["notes:read notes:write", service.url]],
+        [some, "ada", some, "erased", all_tools]]
+
+
 # ---- our client and a peer's server
 
 PEER_SERVER = '''
@@ -6816,8 +7564,8 @@ else:
     uvicorn.Server(config).run(sockets=[listener])
 '''.replace("NAME", ODD_NAME)
 
-PEER_SCRIPTS = {"peer_client.py": PEER_CLIENT, "peer_server.py": PEER_SERVER,
-                "workshop.py": WORKSHOP}
+PEER_SCRIPTS = {"peer_client.py": PEER_CLIENT, "peer_login.py": PEER_LOGIN,
+                "peer_server.py": PEER_SERVER, "workshop.py": WORKSHOP}
 
 APP_OPTIONS = {"HTTP": {}, "stateless HTTP": {"stateless_http": True, "json_response": True}}
 ASKED_LINKS = [(transport, era) for transport in (*APP_OPTIONS, "stdio")
