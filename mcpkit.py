@@ -269,6 +269,7 @@ LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
 PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
+STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
 PROBE_SECONDS = 12.0
 PROBE_ANSWER_BYTES = 4 * 1024 * 1024
 PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
@@ -2803,9 +2804,15 @@ def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
 
 
 class Document(NamedTuple):
-    """A JSON document beside the endpoint, which anybody may GET without a token."""
+    """A small JSON document beside the endpoint, for whoever asks: a row of `Policy.documents`.
 
-    value: dict
+    `build` takes the URL of the endpoint, as the asker reaches it, and returns the JSON value.
+    """
+
+    build: Callable[[str], dict]
+    media_type: str = JSON_TYPE
+    headers: tuple = ()
+    is_logged: bool = True
 
     @property
     def allow(self) -> str:
@@ -2823,7 +2830,7 @@ class Policy(NamedTuple):
     streams: bool                        # answers may be event streams, so clients must take them
     sessions: bool
     limits: Limits
-    documents: Dict[str, Document] = {}  # by path
+    documents: Dict[str, Document] = {}  # by path; the endpoint's own path is never looked up
     access: Optional[Access] = None      # who may call; None: everybody
 
     @property
@@ -2853,14 +2860,15 @@ class Route(NamedTuple):
 # ---- Before the body is read: these look at the head only.
 
 def find_document(head: Head, policy: Policy) -> Optional[Document]:
-    """Return the document that a request is for, None when it is for the endpoint."""
-    return policy.documents.get(parse_target(head.target))
+    """Return the document that a request is for, None when it is for something else."""
+    path = parse_target(head.target)
+    return None if path == policy.path else policy.documents.get(path)
 
 
 def check_path(head: Head, policy: Policy) -> None:
-    """Only the endpoint and the documents beside it are served."""
+    """Only the endpoint is served, besides the documents."""
     path = parse_target(head.target)
-    if path != policy.path and path not in policy.documents:
+    if path != policy.path:
         raise HTTPRefusal(404, f"there is nothing at {shorten(path, 80)}: "
                           f"the MCP endpoint is {policy.path}")
 
@@ -2947,6 +2955,8 @@ def check_accept(head: Head, policy: Policy) -> None:
 
 ENTRY_LADDER = (check_host, check_origin, check_path, check_token)       # who asks, and for what
 HEAD_LADDER = (*ENTRY_LADDER, check_http_method, check_content_type, check_accept)
+# What a document says, it says to the pages of every site, and to callers without a token.
+DOCUMENT_LADDER = (check_host, check_http_method)
 
 
 class Admission(NamedTuple):
@@ -2956,14 +2966,15 @@ class Admission(NamedTuple):
     length: Optional[int]                # of the body; None when it is chunked
     keep_alive: bool
     expects_continue: bool
-    origin: Optional[str]                # the page that asks, where a browser does
+    origin: Optional[str]                # the page that asks the endpoint, where a browser does
     document: Optional[Document] = None  # what is asked for, where it is not the endpoint
     principal: Optional[Principal] = None      # who asks, where callers are told by their tokens
 
 
 def classify_head(head: Head, policy: Policy) -> Admission:
     """Return the Admission of a request head; raises the first HTTPRefusal of its ladder."""
-    for check in HEAD_LADDER:
+    document = find_document(head, policy)
+    for check in HEAD_LADDER if document is None else DOCUMENT_LADDER:
         check(head, policy)
     is_post = head.method == "POST"
     # Only a POST has a body that is read; after any other with one the connection is closed.
@@ -2975,7 +2986,8 @@ def classify_head(head: Head, policy: Policy) -> Admission:
         raise HTTPRefusal(417, "the only expectation that is met is 100-continue, but it is "
                           + shorten(expect, 80))
     return Admission(head, length, is_kept_alive(head) and (is_post or not has_body),
-                     expect is not None, head.headers.get("origin"), find_document(head, policy))
+                     expect is not None,
+                     head.headers.get("origin") if document is None else None, document)
 
 
 def read_token(policy: Policy, data: bytes) -> Optional[str]:
@@ -2984,7 +2996,7 @@ def read_token(policy: Policy, data: bytes) -> Optional[str]:
     None where none is asked for; raises HTTPRefusal.
     """
     head = parse_head(data, policy.limits.max_headers)
-    for check in ENTRY_LADDER:
+    for check in ENTRY_LADDER if find_document(head, policy) is None else DOCUMENT_LADDER:
         check(head, policy)
     return find_token(head, policy)
 
@@ -2994,10 +3006,19 @@ def admit(policy: Policy, data: bytes) -> Admission:
     return classify_head(parse_head(data, policy.limits.max_headers), policy)
 
 
-def find_allowed_origin(data: bytes, policy: Policy) -> Optional[str]:
-    """Return the page that may read the refusal of a request head, None when none may."""
+def find_head(data: bytes, policy: Policy) -> Optional[Head]:
+    """Return the head in the bytes of a request that is refused, None where it cannot be read."""
     try:
-        head = parse_head(data, policy.limits.max_headers)
+        return parse_head(data, policy.limits.max_headers)
+    except HTTPRefusal:
+        return None
+
+
+def find_allowed_origin(head: Optional[Head], policy: Policy) -> Optional[str]:
+    """Return the page that may read the refusal of a request head, None when none may."""
+    if head is None:
+        return None
+    try:
         check_host(head, policy)
         check_origin(head, policy)
     except HTTPRefusal:
@@ -3170,6 +3191,58 @@ def classify_message(route: Route, offer: Offer) -> None:
         check(route, offer)
 
 
+# ---- What the log says of a request, whatever became of it.
+
+_TRACEPARENT = re.compile("00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_SECRET_PARTS = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)      # of a URI
+
+
+def find_trace_id(*values: Any) -> Optional[str]:
+    """Return the trace id in the first of some values that is a traceparent, None if none is.
+
+    Spec: W3C Trace Context, traceparent Header, version 00.
+    """
+    matches = [_TRACEPARENT.fullmatch(value) for value in values if isinstance(value, str)]
+    return next((match.group(1) for match in matches if match), None)
+
+
+def build_log_entry(value: Any, head: Optional[Head], status: int, seconds: Optional[float],
+                    session_id: Optional[str]) -> dict:
+    """Return what the log tells of a request: no arguments, no results, no tokens, nothing long.
+
+    `value` is what its body holds and `head` its HTTP head, None where there is none that can be
+    read. "method" is that of JSON-RPC, else that of HTTP; "name" the tool, prompt or resource;
+    "session" the start of a session id; "ms" how long it took. What there is not is left out.
+    """
+    message = _find_object({"": value}, "")
+    params, method = _find_object(message, "params"), message.get("method")
+    if not isinstance(method, str):
+        method = head.method if head else None
+    name = params.get(METHODS[method].name_param) if method in METHODS else None
+    headers = head.headers if head else {}
+    return without_none({
+        "method": None if method is None else shorten(method, 100),
+        "name": shorten(_SECRET_PARTS.sub("", name), 100) if isinstance(name, str) else None,
+        "status": status, "ms": None if seconds is None else round(seconds * 1000, 1),
+        "session": shorten(session_id[:8]) if session_id else None,
+        "traceId": find_trace_id(headers.get("traceparent"),
+                                 _find_object(params, "_meta").get("traceparent"))})
+
+
+def _find_object(value: dict, name: str) -> dict:
+    member = value.get(name)
+    return member if isinstance(member, dict) else {}
+
+
+def format_log_text(entry: dict) -> str:
+    """Return an entry of the log as a line for a person."""
+    words = {"ms": "{} ms", "session": "session={}", "traceId": "trace={}"}
+    return " ".join(words.get(name, "{}").format(value) for name, value in entry.items())
+
+
+LOG_FORMATS = {"json": encode_json, "text": format_log_text}
+
+
 # =============================================================================================
 # 9. ACCESS
 # =============================================================================================
@@ -3335,7 +3408,8 @@ class Access:
         if auth.authorization_servers:
             origin, path = split_resource(self._resource)
             self._metadata_url = origin + RESOURCE_METADATA_PATH + path
-            document = Document(self._build_metadata(title))
+            metadata = self._build_metadata(title)
+            document = Document(lambda url: metadata, headers=PUBLIC_HEADERS)
             # A proxy may have put the endpoint at another path than it has here.
             self.documents = {RESOURCE_METADATA_PATH + path: document
                               for path in ("", path, split_resource(url)[1])}
@@ -3573,6 +3647,7 @@ class Answer(NamedTuple):
     status: int
     data: bytes = b""
     headers: tuple = ()
+    media_type: str = JSON_TYPE
 
 
 class Stream:
@@ -3843,6 +3918,7 @@ class Channel:
     cancelled = False                      # the client no longer wants the answer
     access: Optional[Access] = None        # who may call this way, None: everybody
     principal: Optional[Principal] = None  # who does, where that is asked
+    is_stopping = False                    # it does, but the server is about to end
 
     def send(self, message: dict) -> None:
         """Send a message ahead of the answer, or drop it where that cannot be done."""
@@ -4096,6 +4172,8 @@ class StreamAsker:
         while not reply.event.wait(0.25):
             if self._channel.cancelled:
                 raise TransportError("the client cancelled the call that asked it something")
+            if self._channel.is_stopping:
+                raise TransportError("the server is stopping, and the client has not answered")
             if self._runtime.now() > deadline:
                 raise TransportError(f"the client did not answer {question.method} within "
                                      f"{self._seconds:g} s")
@@ -4269,8 +4347,12 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the client has gone or cancelled: long work should look now and then."""
-        return self._channel.cancelled
+        """Whether the client has gone or cancelled, or the server is stopping.
+
+        Long work should look now and then. In a server that stops, what is returned within
+        `STOP_SECONDS` still reaches the client.
+        """
+        return self._channel.cancelled or self._channel.is_stopping
 
     def elicit(self, message: str, schema: Any = None, *, url: Optional[str] = None,
                key: Optional[str] = None) -> Elicited:
@@ -4435,6 +4517,16 @@ class Server:
         self.listeners: set = set()          # subscriptions, and sessions of stdio
         self._registering = self.runtime.new_lock()    # guards the registries
         self._set_features(frozenset({"logging"}))
+
+    def run(self, *, stdio: bool = False, **options: Any) -> None:
+        """Serve until told to stop: what a server's file does when it is the program.
+
+        Over HTTP, `options` are those of HTTPService (host, port, path, ...), and its URL is
+        printed; with `stdio=True` over standard input and output, until the input ends. Ctrl-C
+        and SIGTERM end it within three seconds. Raises TransportError when the address cannot be
+        bound, UsageError when standard input or output is closed.
+        """
+        run_server(self, stdio, **options)
 
     # ---- registration
 
@@ -4996,6 +5088,94 @@ def build_filter(lists: frozenset, uris: frozenset) -> dict:
     return {**names, "resourceSubscriptions": sorted(uris)} if uris else names
 
 
+def build_stopped_answer(value: Any) -> Answer:
+    """Return the Answer to a message whose handler did not end before its server had to."""
+    error = MCPError(INTERNAL_ERROR, "the server was stopped before this was done")
+    return Answer(503, format_message(build_error(find_request_id(value), error)))
+
+
+# ---- documents beside the endpoint
+
+# For load balancers and supervisors; the refusal of every request says 503 once a server stops.
+HEALTH_PATH = "/healthz"
+HEALTH = Document(lambda url: {"status": "ok"}, headers=(("Cache-Control", "no-store"),),
+                  is_logged=False)
+
+# Where to find a server from nothing but its domain, and what to know before connecting. Drafts:
+# modelcontextprotocol/experimental-ext-server-card, docs/discovery.md; Agent-Card/ai-catalog.
+CATALOG_PATH, CATALOG_TYPE = "/.well-known/ai-catalog.json", "application/ai-catalog+json"
+CARD_PATH, CARD_TYPE = "/server-card", "application/mcp-server-card+json"     # below the endpoint
+CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+PUBLIC_HEADERS = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Methods", "GET"),
+                  ("Access-Control-Allow-Headers", "Content-Type, If-None-Match"),
+                  ("Access-Control-Expose-Headers", "ETag"),
+                  ("Cache-Control", "public, max-age=3600"))
+
+
+def build_document_answer(document: Document, url: str, known: Optional[str]) -> Answer:
+    """Return the Answer to a GET of a document, with an ETag; 304 where `known` names that one.
+
+    `url` is that of the endpoint, `known` the If-None-Match header. Spec: RFC 9110, 13.1.2.
+    """
+    import hashlib
+    data = format_message(document.build(url))
+    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+    headers = document.headers + (("ETag", tag),)
+    if not {tag, f"W/{tag}", "*"}.isdisjoint(split_list(known or "")):
+        return Answer(304, b"", headers)
+    return Answer(200, data, headers, document.media_type)
+
+
+def build_public_documents(info: dict, path: str) -> Dict[str, Document]:
+    """Return what a server with this `serverInfo` publishes of itself, by path."""
+    catalog = functools.partial(build_catalog, info)
+    card = functools.partial(build_card, info)
+    return {CATALOG_PATH: Document(catalog, CATALOG_TYPE, PUBLIC_HEADERS),
+            path.rstrip("/") + CARD_PATH: Document(card, CARD_TYPE, PUBLIC_HEADERS)}
+
+
+def build_catalog(info: dict, url: str) -> dict:
+    """Return the AI catalog of a domain that has one server: where its card is.
+
+    What the card says of the server is not said again. `url` is that of the endpoint.
+    """
+    namespace, _, name = build_card_name(info["name"], url).partition("/")
+    domain = ".".join(reversed(namespace.split(".")))
+    return {"specVersion": "1.0", "entries": [{
+        "identifier": f"urn:air:{domain}:mcp:{name}", "type": CARD_TYPE,
+        "url": url.rstrip("/") + CARD_PATH}]}
+
+
+def build_card(info: dict, url: str) -> dict:
+    """Return the card of a server: who it is and how to reach it, but not what it offers."""
+    description = info.get("description") or info.get("title") or info["name"] or "An MCP server"
+    return without_none({
+        "$schema": CARD_SCHEMA, "name": build_card_name(info["name"], url),
+        "version": info["version"][:255], "description": _cut(description),
+        "title": _cut(info.get("title")), "websiteUrl": info.get("websiteUrl"),
+        "icons": info.get("icons"),
+        "remotes": [{"type": "streamable-http", "url": url,
+                     "supportedProtocolVersions": list(SUPPORTED_VERSIONS)}]})
+
+
+def _cut(text: Optional[str]) -> Optional[str]:
+    """Return a text with at most 100 characters, as a card wants it; None for an empty one."""
+    return f"{text[:97]}..." if text and len(text) > 100 else text or None
+
+
+def build_card_name(name: str, url: str) -> str:
+    """Return the name of a server as a card has it, like "com.example/weather".
+
+    A name of that form stays. Any other is put below the host of the endpoint, turned around.
+    """
+    if len(name) <= 200 and re.fullmatch("[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", name):
+        return name
+    host = split_host(url.partition("://")[2].partition("/")[0])
+    labels = re.sub("[^a-z0-9.-]+", "-", host).strip("-.").split(".")
+    name = re.sub("[^A-Za-z0-9._-]+", "-", name).strip("-")
+    return f"{'.'.join(reversed(labels))[:100] or 'localhost'}/{name[:99] or 'server'}"
+
+
 def _format_cursor(start: int) -> str:
     return base64.urlsafe_b64encode(b"from:%d" % start).decode("ascii")
 
@@ -5197,6 +5377,26 @@ def log_exception(text: str) -> None:
     log_line(f"{text}\n{traceback.format_exc()}")
 
 
+class RequestLog:
+    """The lines in a server's log about requests, in one of LOG_FORMATS; None writes none."""
+
+    def __init__(self, mcp: Server, form: Optional[str]):
+        if form is not None and form not in LOG_FORMATS:
+            raise UsageError(f"log is {' or '.join(LOG_FORMATS)}, but is {shorten(form)}")
+        self.is_on = form is not None
+        self._mcp = mcp
+        self._format = LOG_FORMATS.get(form)
+
+    def write(self, status: int, started: Optional[float], value: Any = None,
+              head: Optional[Head] = None, session_id: Optional[str] = None) -> None:
+        """Write the line of a request that has been answered with a status."""
+        if self.is_on:
+            seconds = None if started is None else time.monotonic() - started
+            entry = build_log_entry(value, head, status, seconds, session_id)
+            moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            self._mcp.runtime.log(self._format({"time": moment, **entry}))
+
+
 def is_peer_gone(sock: socket.socket) -> bool:
     """Return whether the other end has closed its side, without waiting and without reading."""
     try:
@@ -5215,6 +5415,14 @@ def _is_ready(sock: socket.socket, direction: str) -> bool:
         return bool(poller.poll(0))
     sets = ([sock], [], []) if direction == "in" else ([], [sock], [])
     return any(select.select(*sets, 0))
+
+
+def _end_input(sock: socket.socket) -> None:
+    """Have whoever reads a socket find its end, once what has arrived is read."""
+    try:
+        sock.shutdown(socket.SHUT_RD)
+    except OSError:                          # it is closed already
+        pass
 
 
 def set_patience(sock: socket.socket, direction: int, seconds: float) -> None:
@@ -5376,7 +5584,7 @@ class HTTPChannel(Channel):
         self.caller = caller                 # the legacy session that the request names
         self.request_id: Any = None          # of a legacy call, to be cancelled by
         self._lock = threading.Lock()
-        self.started = self._last_write = time.monotonic()
+        self.started = self._last_write = handler.started
         self._is_streaming = False           # guarded by _lock, as the three below
         self._is_finished = False
         self._is_broken = False              # nothing can be written any more
@@ -5384,6 +5592,7 @@ class HTTPChannel(Channel):
         self._followed: Optional[Stream] = None
         if handler.principal is not None:
             self.principal, self.access = handler.principal, handler.server.policy.access
+        self.value: Any = None               # the message that is being answered
 
     def send(self, message: dict) -> None:
         """Send a message; the first makes the answer an event stream."""
@@ -5399,18 +5608,28 @@ class HTTPChannel(Channel):
             self.session = server.sessions.create(version, client_info, client_capabilities,
                                                   self._handler.owner)
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the service is about to end."""
+        return self._handler.server.is_stopping
+
     def finish(self, answer: Answer) -> None:
         """Send the answer, as the last event of the stream if there is one."""
-        handler = self._handler
         with self._lock:
-            self._is_finished = True
-            if self._is_streaming:
-                self._write_message(answer.data.decode("ascii"), last=True)
-            elif (self.can_stream and answer.status == 200
-                  and handler.server.mcp.stream == "always"):
-                self._write_stream(format_event(answer.data.decode("ascii")), last=True)
-            else:
-                handler.send_answer(answer, self._session_header())
+            self._finish(answer)
+
+    def _finish(self, answer: Answer) -> None:
+        """Send the answer, unless there was one already. Holds the lock."""
+        handler = self._handler
+        if self._is_finished:
+            return
+        self._is_finished = True
+        if self._is_streaming:
+            self._write_message(answer.data.decode("ascii"), last=True)
+        elif self.can_stream and answer.status == 200 and handler.server.mcp.stream == "always":
+            self._write_stream(format_event(answer.data.decode("ascii")), last=True)
+        else:
+            handler.send_answer(answer, self._session_header())
 
     def follow(self, stream: Stream, after: Optional[int] = None, with_ids: bool = False) -> bool:
         """Send what comes in a stream until it ends; return False if some of it was lost.
@@ -5457,6 +5676,16 @@ class HTTPChannel(Channel):
         with self._lock:
             self._is_finished = True
             self._write_stream(b"", last=True)
+
+    def abandon(self) -> None:
+        """Answer in the place of a handler that takes too long. Never waits, as `watch` does."""
+        if self._lock.acquire(blocking=False):
+            try:
+                if _is_ready(self._handler.connection, "out"):
+                    self._finish(build_stopped_answer(self.value))
+                    self._handler.log()
+            finally:
+                self._lock.release()
 
     def watch(self, now: float) -> None:
         """See to a request that takes its time: is the client there, does it know we are?
@@ -5555,15 +5784,12 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     rbufsize = -1
-    is_http_1_0 = False
-    omits_body = False                       # the request was a HEAD
 
     def setup(self) -> None:
         """Prepare to read requests with a reader of our own: strict, fast and bounded in time."""
         super().setup()
         self.reader = SocketReader(self.connection, self.server.mcp.limits)
         set_patience(self.connection, socket.SO_SNDTIMEO, self.server.mcp.limits.read_seconds)
-        self.origin: Optional[str] = None
         self.principal: Optional[Principal] = None       # who sent the request being served
 
     @property
@@ -5573,48 +5799,71 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         """Read and answer one request; afterwards the connection is in step, or closed."""
-        self.close_connection, self.origin, self.is_http_1_0 = True, None, False
+        self.close_connection, self.is_http_1_0, self.omits_body = True, False, False
+        self.origin = self.started = self.status = self.head = self.channel = None
         try:
             data = self.reader.read_head()
             if data is None:
                 return
-            self.omits_body = data.startswith(b"HEAD ")
-            try:
-                admission = self.server.admit(data)
-            except HTTPRefusal:
-                self.origin = find_allowed_origin(data, self.server.policy)
-                raise
-            head = admission.head
-            self.origin, self.is_http_1_0 = admission.origin, head.is_http_1_0
-            self.principal = admission.principal
+            self.started = time.monotonic()
+            admission, head = self._admit(data), self.head
+            if self.server.is_stopping:
+                raise HTTPRefusal(503, "this server is stopping", (("Retry-After", "1"),))
             if admission.expects_continue:
                 self.send_bytes(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = self.reader.read_body(admission.length)
-            self.close_connection = not admission.keep_alive or self.server.is_stopping
-            if admission.document is None or head.method == "OPTIONS":
+            self.close_connection = not admission.keep_alive
+            if admission.document is None:
                 SERVE_METHODS[head.method](self, head, body)
             else:
-                self.serve_document(admission.document)
+                self.serve_document(head, admission.document)
+            if admission.document is None or admission.document.is_logged:
+                self.log()
         except HTTPRefusal as refusal:
             # What was not read of this request must never be taken for the next one.
             self.close_connection = True
             self.send_answer(build_refusal(refusal))
+            self.log()
             self.drain()
         except OSError as error:
             self.close_connection = True
             self.server.log_debug(f"connection lost: {error}")
+
+    def _admit(self, data: bytes) -> Admission:
+        """Return the Admission of a head; of one that is refused, keep what can be told of it."""
+        self.omits_body = data.startswith(b"HEAD ")
+        try:
+            admission = self.server.admit(data)
+        except HTTPRefusal:
+            self.head = find_head(data, self.server.policy)
+            self.origin = find_allowed_origin(self.head, self.server.policy)
+            raise
+        self.head, self.origin = admission.head, admission.origin
+        self.principal = admission.principal
+        self.is_http_1_0 = admission.head.is_http_1_0
+        return admission
+
+    def log(self) -> None:
+        """Write the line of a request that has been answered, once, where requests are logged."""
+        log, channel, status = self.server.requests, self.channel, self.status
+        self.status = None
+        if log.is_on and status is not None:
+            value, session = (channel.value, channel.session) if channel else (None, None)
+            named = self.head.headers.get("mcp-session-id") if self.head else None
+            log.write(status, self.started, value, self.head, session.id if session else named)
 
     def serve_post(self, head: Head, body: bytes) -> None:
         """Answer a POST, which carries one message."""
         service, mcp, session = self.server, self.server.mcp, None
         if mcp.keeps_sessions and not is_modern({}, head.headers):
             session = mcp.sessions.find(head.headers.get("mcp-session-id"), self.owner)
-        channel = HTTPChannel(self, service.policy.streams, session)
+        channel = self.channel = HTTPChannel(self, service.policy.streams, session)
         try:
             value = parse_json(body, mcp.limits.max_depth)
         except ValueError as error:
             answer = build_refusal(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
         else:
+            channel.value = value
             if session is not None:
                 self._join_session(session, value, channel)
             service.watched.add(channel)
@@ -5645,7 +5894,7 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         """
         session = self._find_session(head)
         stream, after = session.find_stream(head.headers.get("last-event-id"))
-        channel = HTTPChannel(self, False)
+        channel = self.channel = HTTPChannel(self, False)
         channel.session = session
         session.channels.add(channel)
         self.server.watched.add(channel)
@@ -5685,16 +5934,22 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
             ("Access-Control-Allow-Headers", ", ".join(names)),
             ("Access-Control-Max-Age", "86400"))))
 
-    def serve_document(self, document: Document) -> None:
-        """Answer a GET of a document beside the endpoint."""
-        self.send_answer(Answer(200, format_message(document.value)))
+    def serve_document(self, head: Head, document: Document) -> None:
+        """Answer a GET of a document beside the endpoint, or a browser that asks whether it may."""
+        if head.method == "OPTIONS":
+            answer = Answer(204, b"", (("Allow", document.allow),) + document.headers)
+        else:
+            answer = build_document_answer(document, self.server.find_url(head.headers),
+                                           head.headers.get("if-none-match"))
+        self.send_answer(answer)
 
     # ---- writing
 
     def build_head(self, status: int, headers: tuple) -> bytes:
         """Return the head of an answer, without the blank line."""
+        self.status = status
         return format_head(status, REASONS.get(status, ""), headers, self.server.http_date(),
-                           self.origin, self.close_connection)
+                           self.origin, self.close_connection or self.server.is_stopping)
 
     def build_stream_head(self, headers: tuple) -> bytes:
         """Return the head of an event stream, and have the connection closed after one that
@@ -5708,8 +5963,11 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
     def send_answer(self, answer: Answer, headers: tuple = ()) -> None:
         """Send head and body in one write: two would wait for each other's acknowledgement."""
         headers += answer.headers
-        head = self.build_head(answer.status, JSON_HEADERS + headers if answer.data else headers)
-        length = b"" if answer.status == 204 else b"Content-Length: %d\r\n" % len(answer.data)
+        if answer.data:
+            headers = (("Content-Type", answer.media_type),) + headers
+        head = self.build_head(answer.status, headers)
+        length = (b"" if answer.status in BODILESS
+                  else b"Content-Length: %d\r\n" % len(answer.data))
         self.send_bytes(b"%b%b\r\n%b" % (head, length, b"" if self.omits_body else answer.data))
 
     def send_bytes(self, data: bytes) -> bool:
@@ -5751,7 +6009,7 @@ SERVE_METHODS = {"POST": HTTPHandler.serve_post, "GET": HTTPHandler.serve_get,
 
 REASONS = dict(http.client.responses)
 
-JSON_HEADERS = (("Content-Type", JSON_TYPE),)
+BODILESS = (204, 304)                    # statuses whose answers have no length either
 STREAM_HEADERS = (("Cache-Control", "no-cache, no-transform"), ("Content-Type", STREAM_TYPE),
                   ("X-Accel-Buffering", "no"))
 
@@ -5763,8 +6021,11 @@ CORS_HEADERS = ("accept", "authorization", "content-type", "last-event-id", "mcp
 class HTTPService(http.server.ThreadingHTTPServer):
     """A Server bound to an address. `url` is where it is reached.
 
-    As a context manager it serves in a thread of its own and stops at the end of the block.
-    Port 0 lets the system pick one. Raises TransportError when the address cannot be bound.
+    `run` serves in this thread until another calls `stop`; as a context manager it serves in a
+    thread of its own and stops at the end of the block. Port 0 lets the system pick one. `log`
+    is one of LOG_FORMATS: a line for each request. With `publish` there are an AI catalog and a
+    server card for everybody, which name `public_url`; without one, the URL that was asked.
+    Raises TransportError when the address cannot be bound, UsageError for what makes no sense.
     """
 
     daemon_threads = True
@@ -5773,15 +6034,23 @@ class HTTPService(http.server.ThreadingHTTPServer):
     allow_reuse_address = os.name == "posix"
 
     def __init__(self, mcp: Server, host: str = "127.0.0.1", port: int = 8000,
-                 path: str = "/mcp", allow_origins: tuple = (), allow_hosts: tuple = (),
-                 verbose: bool = False):
+                 path: str = "/mcp", allow_origins: Iterable[str] = (),
+                 allow_hosts: Iterable[str] = (), verbose: bool = False,
+                 log: Optional[str] = None, publish: bool = False,
+                 public_url: Optional[str] = None):
         path = "/" + path.lstrip("/")
+        if public_url is not None and (
+                not is_http_url(public_url) or re.search(r"[\s?#]", public_url)):
+            raise UsageError("the public URL is where clients reach the endpoint: http or https, "
+                             f"without query and fragment, but is {shorten(public_url)}")
         self.mcp = mcp
+        self.public_url = public_url
         self.verbose = verbose
+        self.requests = RequestLog(mcp, log)
         self.watched: set = set()            # channels of requests that are being served
         self._date = (0, "")
-        self._connections = 0                # guarded by _connections_lock
-        self._connections_lock = threading.Lock()
+        self._connections: set = set()       # the open sockets; guarded by _changed
+        self._changed = threading.Condition()          # notified when a connection has ended
         if ":" in host:
             self.address_family = socket.AF_INET6
         if mcp.auth is not None:
@@ -5795,16 +6064,18 @@ class HTTPService(http.server.ThreadingHTTPServer):
         self.url = f"http://{name}:{self.server_address[1]}{path}"
         access = None if mcp.auth is None else Access(
             mcp.auth, self.url, mcp.info.get("title", mcp.info["name"]), mcp.runtime)
+        documents = {HEALTH_PATH: HEALTH, **(access.documents if access else {}),
+                     **(build_public_documents(mcp.info, path) if publish else {})}
         self.policy = Policy(path, is_loopback(host), frozenset(map(str.lower, allow_hosts)),
                              frozenset(origin.lower().rstrip("/") for origin in allow_origins),
                              mcp.stream != "never", mcp.keeps_sessions, mcp.limits,
-                             {} if access is None else access.documents, access)
+                             documents, access)
         # Clients repeat their headers to the byte; what they say is worked out once.
         self._admit = functools.lru_cache(maxsize=64)(functools.partial(admit, self.policy))
         self._read_token = functools.lru_cache(maxsize=64)(
             functools.partial(read_token, self.policy))
         self.admit = self._admit if access is None else self._admit_caller
-        self.is_stopping = False             # connections are no longer kept
+        self.is_stopping = False             # what still comes is refused
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
 
@@ -5830,14 +6101,28 @@ class HTTPService(http.server.ThreadingHTTPServer):
     def __exit__(self, *_: Any) -> None:
         self.stop()
 
-    def stop(self) -> None:
-        """End open streams, take no more requests and free the address."""
+    def run(self) -> None:
+        """Serve until `stop` is called from another thread."""
+        self.serve_forever(0.1)
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Free the address, take no more requests and end open streams.
+
+        Running calls see `ctx.cancelled` and have `seconds` to answer, then an error goes out in
+        their place. What a client does not take in meanwhile is cut.
+        """
         self.is_stopping = True
         self._stopped.set()
-        for channel in tuple(self.watched):
-            channel.close()
         self.shutdown()
         self.server_close()
+        for channel in tuple(self.watched):
+            channel.close()
+        with self._changed:
+            for connection in self._connections:
+                _end_input(connection)
+            self._changed.wait_for(lambda: not self._connections, seconds)
+        for channel in tuple(self.watched):
+            channel.abandon()
 
     def get_request(self) -> Tuple[Any, Any]:
         """Accept a connection; out of descriptors, wait a little instead of spinning."""
@@ -5850,15 +6135,15 @@ class HTTPService(http.server.ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, or say at once that there are too many."""
-        with self._connections_lock:
-            accepted = self._connections < self.mcp.limits.max_connections
-            self._connections += accepted
+        with self._changed:
+            accepted = len(self._connections) < self.mcp.limits.max_connections
+            if accepted:
+                self._connections.add(request)
         if accepted:
             try:
                 super().process_request(request, client_address)
             except RuntimeError:                  # no thread to be had
-                with self._connections_lock:
-                    self._connections -= 1
+                self._count_out(request)
                 self._refuse_connection(request)
         else:
             self._refuse_connection(request)
@@ -5868,8 +6153,12 @@ class HTTPService(http.server.ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            with self._connections_lock:
-                self._connections -= 1
+            self._count_out(request)
+
+    def _count_out(self, request: socket.socket) -> None:
+        with self._changed:
+            self._connections.discard(request)
+            self._changed.notify_all()
 
     def _refuse_connection(self, request: socket.socket) -> None:
         refusal = HTTPRefusal(503, f"there are {self.mcp.limits.max_connections} connections "
@@ -5883,10 +6172,16 @@ class HTTPService(http.server.ThreadingHTTPServer):
         except OSError:
             pass
         self.shutdown_request(request)
+        self.requests.write(refusal.status, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what should never happen; the other connections go on."""
         self.mcp.runtime.log_exception("a connection failed")
+
+    def find_url(self, headers: Headers) -> str:
+        """Return the URL of the endpoint as the sender of these headers reaches it."""
+        host = headers.get("host")
+        return self.public_url or (f"http://{host}{self.policy.path}" if host else self.url)
 
     def http_date(self) -> str:
         """Return the Date of an answer; made once a second, since making it is slow."""
@@ -5918,9 +6213,17 @@ class HTTPService(http.server.ThreadingHTTPServer):
 class StdioChannel(Channel):
     """The way back over standard output, shared by all requests of one StdioService."""
 
-    def __init__(self, service: StdioService):
+    def __init__(self, service: StdioService, value: Any):
         self._service = service
         self._followed: Optional[Stream] = None
+        self.value = value                   # the message that is being answered, if one is
+        self.is_answered = False             # guarded by the service's _changed
+        self.started = time.monotonic()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the service is about to end."""
+        return self._service.is_stopping
 
     def send(self, message: dict) -> None:
         """Send a message, unless the client has cancelled."""
@@ -5957,33 +6260,47 @@ class StdioChannel(Channel):
 class StdioService:
     """A Server on a pair of byte streams: one message a line, answers in the order they are ready.
 
-    `run` returns when the input ends, at most `grace_seconds` after it if calls still run.
+    `run` returns when the input ends, at most `grace_seconds` after it if calls still run. `log`
+    is one of LOG_FORMATS: a line for each message.
     """
 
-    def __init__(self, mcp: Server, reader: Any, writer: Any, grace_seconds: float = 0.8):
+    def __init__(self, mcp: Server, reader: Any, writer: Any, grace_seconds: float = 0.8,
+                 log: Optional[str] = None):
         self.session: Optional[Session] = None
+        self.is_stopping = False                        # what still comes is not read
         self._mcp = mcp
+        self._requests = RequestLog(mcp, log)
         self._reader = reader
         self._writer = writer
         self._grace_seconds = grace_seconds
         self._lock = threading.Lock()                   # one line at a time
-        self._running: Dict[Any, StdioChannel] = {}     # by request id; changed key by key
-        self._threads: List[threading.Thread] = []
+        self._running: set = set()                      # channels; guarded by _changed
+        self._changed = threading.Condition()           # notified when a message has been served
 
     def run(self) -> None:
         """Serve until the input ends or the output is closed."""
         while True:
             line = self._read_line()
-            if line is None:
+            if line is None or self.is_stopping:
                 break
             if line.strip():
                 self.receive_line(line)
-        for channel in tuple(self._running.values()):
+        self._end(self._grace_seconds)
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Tell running calls that it ends; answer in the place of those that run on."""
+        self.is_stopping = True
+        self._end(seconds)
+        for channel in tuple(self._running):
+            self._finish(channel, build_stopped_answer(channel.value))
+
+    def _end(self, seconds: float) -> None:
+        """End streams, and wait for calls."""
+        for channel in tuple(self._running):
             channel.close()
         self._close_session()
-        deadline = time.monotonic() + self._grace_seconds
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, seconds)
 
     def _read_line(self) -> Optional[bytes]:
         """Return the next line, None at the end; one that is too long is answered and skipped."""
@@ -5992,7 +6309,7 @@ class StdioService:
         if len(line) > limit + 1:
             while line and not line.endswith(b"\n"):
                 line = self._reader.readline(65536)
-            self._write_answer(build_refusal(refuse_size(limit)))
+            self._refuse(refuse_size(limit))
             return b"\n"
         return line or None
 
@@ -6001,26 +6318,20 @@ class StdioService:
         try:
             value = parse_json(line, self._mcp.limits.max_depth)
         except ValueError as error:
-            self._write_answer(build_refusal(HTTPRefusal(400, f"Parse error: {error}",
-                                                         code=PARSE_ERROR)))
+            self._refuse(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
             return
         method = value.get("method") if isinstance(value, dict) else None
-        cancelled = self._running.get(find_cancelled_id(value))
-        if cancelled is not None:
-            cancelled.cancel()
-        channel = StdioChannel(self)
-        if is_request(value):
-            self._running[value["id"]] = channel
+        self._cancel(find_cancelled_id(value))
+        channel = StdioChannel(self, value)
+        with self._changed:
+            self._running.add(channel)
         if method in SLOW_METHODS:
-            thread = threading.Thread(target=self._answer, args=(value, channel), daemon=True)
-            self._threads = [old for old in self._threads if old.is_alive()]
             try:
-                thread.start()
-                self._threads.append(thread)
+                threading.Thread(target=self._answer, args=(channel,), daemon=True).start()
+                return
             except RuntimeError:                  # no more threads: serve it here, others wait
-                self._answer(value, channel)
-        else:
-            self._answer(value, channel)
+                pass
+        self._answer(channel)
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> Session:
         """Remember the legacy client as long as the process lives, and tell it of changes."""
@@ -6029,7 +6340,7 @@ class StdioService:
         self.session = Session(None, version, client_info, client_capabilities, mcp.runtime,
                                mcp.limits)
         mcp.listeners.add(self.session)
-        threading.Thread(target=StdioChannel(self).follow, args=(self.session.stream,),
+        threading.Thread(target=StdioChannel(self, None).follow, args=(self.session.stream,),
                          daemon=True).start()
         return self.session
 
@@ -6038,12 +6349,29 @@ class StdioService:
             self._mcp.listeners.discard(self.session)
             self.session.stream.close()
 
-    def _answer(self, value: Any, channel: StdioChannel) -> None:
-        answer = self._mcp.receive(value, None, self.session, channel)
-        if is_request(value) and self._running.get(value["id"]) is channel:
-            del self._running[value["id"]]
-        if not channel.cancelled:
-            self._write_answer(answer)
+    def _cancel(self, request_id: Any) -> None:
+        for channel in tuple(self._running) if request_id is not None else ():
+            if is_request(channel.value) and channel.value["id"] == request_id:
+                channel.cancel()
+
+    def _answer(self, channel: StdioChannel) -> None:
+        self._finish(channel, self._mcp.receive(channel.value, None, self.session, channel))
+
+    def _finish(self, channel: StdioChannel, answer: Answer) -> None:
+        """Write the answer, unless there was one already or the client has cancelled."""
+        with self._changed:
+            is_first, channel.is_answered = not channel.is_answered, True
+        if is_first:
+            if not channel.cancelled:
+                self._write_answer(answer)
+            self._requests.write(answer.status, channel.started, channel.value)
+        with self._changed:
+            self._running.discard(channel)
+            self._changed.notify_all()
+
+    def _refuse(self, refusal: HTTPRefusal) -> None:
+        self._write_answer(build_refusal(refusal))
+        self._requests.write(refusal.status, None)
 
     def _write_answer(self, answer: Answer) -> None:
         if answer.data:
@@ -6059,11 +6387,13 @@ class StdioService:
             pass
 
 
+@functools.lru_cache(maxsize=None)
 def take_stdio() -> Tuple[Any, Any]:
     """Return standard input and output as byte streams that are the protocol's alone.
 
     What tools and their children print goes to standard error from then on, and what they read is
-    empty. Raises UsageError when one of the two is closed.
+    empty. A process has one pair, which every call returns. Raises UsageError when one of the two
+    is closed.
     """
     if sys.stdin is None or sys.stdout is None:   # else dup(0) would take the place of fd 1
         raise UsageError("--stdio needs a standard input and output, but one is closed")
@@ -6080,6 +6410,78 @@ def take_stdio() -> Tuple[Any, Any]:
         os.dup2(null, 1)
     sys.stdout = sys.stderr
     return reader, writer
+
+
+# ---- from the start of a service to its end
+
+# What tells a server to stop, where the system has it; closing its terminal does too.
+STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+
+
+@contextlib.contextmanager
+def catch_stop_signals() -> Iterator[List[int]]:
+    """Give a list to which the first signal that tells us to stop is added; a second ends us.
+
+    Signals that are ignored stay so: `nohup` and a shell's `&` mean it. Outside the main thread,
+    where Python has no signals, the list stays empty.
+    """
+    import signal
+    told: List[int] = []
+
+    def tell(number: int, _: Any) -> None:
+        if told:
+            os._exit(128 + number)
+        told.append(number)          # no Event: to set one takes a lock that we may hold already
+
+    former = {}
+    if threading.current_thread() is threading.main_thread():
+        numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+        former = {number: signal.signal(number, tell) for number in numbers
+                  if signal.getsignal(number) is not signal.SIG_IGN}
+    try:
+        yield told
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+
+def run_until_told(service: Union[HTTPService, StdioService], told: List[int]) -> None:
+    """Run a service until it ends by itself, or a signal has come and it has stopped."""
+    faults = []
+
+    def run() -> None:
+        try:
+            service.run()
+        except BaseException as error:
+            faults.append(error)
+
+    # In a thread, as a signal must interrupt nothing in the middle; and we look for signals, since
+    # they do not end a wait on every system.
+    thread = threading.Thread(target=run, daemon=True, name="mcpkit-service")
+    thread.start()
+    while thread.is_alive() and not told:
+        thread.join(0.1)
+    if told:
+        # Not even a client that takes nothing in keeps us for more than three seconds.
+        stopper = threading.Thread(target=service.stop, daemon=True, name="mcpkit-stop")
+        stopper.start()
+        stopper.join(STOP_SECONDS + 0.5)
+    for error in faults:
+        raise error
+
+
+def run_server(server: Server, stdio: bool, log: Optional[str] = None, **options: Any) -> None:
+    """Serve over stdio, or over HTTP with the options of HTTPService, until told to stop."""
+    with catch_stop_signals() as told:
+        if stdio:
+            service = StdioService(server, *take_stdio(), log=log)
+        else:
+            service = HTTPService(server, log=log, **options)
+            callers = "" if server.auth is None else " to callers with a token"
+            print_out(f"{escape_text(server.info['name'])} serves {service.url}{callers} "
+                      "(Ctrl-C ends it)")
+            flush_out()
+        run_until_told(service, told)
 
 
 # =============================================================================================
@@ -8166,13 +8568,14 @@ def explain_get(client: Client) -> List[Check]:
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
 
 EXIT_CODES = {
-    0: "ok, or the probe's verdict is pass",
+    0: "ok, the probe's verdict is pass, or the server was told to stop (SIGTERM, Ctrl-C)",
     1: "the peer answered with an error, or the probe's verdict is fail",
     2: "the command line, or the server's file, makes no sense",
     3: "the server asks something that nobody answered, or the probe's verdict is partial",
     4: "unreachable, no answer in time, or the address to serve is taken",
     5: "the tool's result is an error",
-    130: "interrupted",
+    130: "interrupted (a server: by the second Ctrl-C)",
+    143: "terminated (a server: by the second SIGTERM)",
 }
 
 # An error's class to its exit code; the first that fits counts.
@@ -8204,7 +8607,8 @@ def print_text(text: str) -> None:
 def run_serve(options: Any) -> int:
     """Serve a file's Server, or pong, over HTTP or stdio."""
     tokens = read_tokens(options)
-    streams = take_stdio() if options.stdio else None
+    if options.stdio:
+        take_stdio()                              # so that what the file prints is no message
     server = load_server(options.target) if options.target else build_pong_server()
     server.auth = server.auth if tokens is None else Auth.bearer(tokens)
     if options.sessions:
@@ -8214,17 +8618,10 @@ def run_serve(options: Any) -> int:
              if getattr(options, name) is not None}
     server.limits = server.limits._replace(**given)
     server.sessions = Sessions(server.runtime, server.limits)
-    if streams is not None:
-        StdioService(server, *streams).run()
-        return 0
-    service = HTTPService(server, options.host, options.port, options.path,
-                          tuple(options.allow_origin), tuple(options.allow_host),
-                          options.verbose)
-    callers = "" if server.auth is None else " to callers with a token"
-    print_out(f"{escape_text(server.info['name'])} serves {service.url}{callers} (Ctrl-C ends it)")
-    flush_out()
-    with service.socket:
-        service.serve_forever()
+    server.run(stdio=options.stdio, host=options.host, port=options.port, path=options.path,
+               allow_origins=options.allow_origin, allow_hosts=options.allow_host,
+               verbose=options.verbose, log=options.log, publish=options.publish,
+               public_url=options.public_url)
     return 0
 
 
@@ -8697,7 +9094,14 @@ def add_serve_options(command: Any) -> None:
                          "that this environment variable holds")
     command.add_argument("--token-file", metavar="FILE",
                          help="let in only callers with one of the tokens in it, one a line")
-    command.add_argument("-v", "--verbose", action="store_true", help="log every request")
+    command.add_argument("--publish", action="store_true", help="tell everybody how to connect: "
+                         f"{CATALOG_PATH} and PATH{CARD_PATH}")
+    command.add_argument("--public-url", metavar="URL", help="the endpoint as clients reach it, "
+                         "where a proxy stands before it (for --publish)")
+    command.add_argument("--log", choices=tuple(LOG_FORMATS),
+                         help="a line on standard error for each request, without its contents")
+    command.add_argument("-v", "--verbose", action="store_true",
+                         help="log each request and its answer, shortened")
     for name, default in zip(Limits._fields, Limits()):
         kind = parse_seconds if isinstance(default, float) else parse_count
         command.add_argument("--" + name.replace("_", "-"), type=kind, metavar="N",
@@ -8783,5 +9187,13 @@ def main(words: Optional[List[str]] = None) -> int:
         return 1
 
 
+def end_process(code: int) -> None:
+    """End this process, shortly even where threads or exit hooks of a server's file hold it up."""
+    timer = threading.Timer(0.3, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())
