@@ -34,13 +34,15 @@ Contents
      9. ACCESS                  pure
     10. SESSIONS AND STREAMS    pure
     11. ASKING THE CLIENT       pure
-    12. SERVER                  pure
-    13. HANDLER RESULTS         pure
-    14. SERVING
-    15. CLIENT                  pure
-    16. CLIENT TRANSPORTS
-    17. PROBE
-    18. COMMAND LINE
+    12. TASKS                   pure
+    13. SERVER                  pure
+    14. HANDLER RESULTS         pure
+    15. STATE FILE
+    16. SERVING
+    17. CLIENT                  pure
+    18. CLIENT TRANSPORTS
+    19. PROBE
+    20. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -117,6 +119,12 @@ META_LOG_LEVEL = META_PREFIX + "logLevel"
 META_SERVER_INFO = META_PREFIX + "serverInfo"
 META_SUBSCRIPTION_ID = META_PREFIX + "subscriptionId"
 
+# Extensions are named as `_meta` members are. Spec: extensions/overview, Negotiation.
+TASKS_EXTENSION = META_PREFIX + "tasks"
+EXTENSIONS = frozenset({TASKS_EXTENSION})
+# What the client must have declared of itself before it is given a task, or asks for one.
+TASKS_NEEDED = {"extensions": {TASKS_EXTENSION: {}}}
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -160,6 +168,7 @@ class Method(NamedTuple):
     `removed` is the first revision without it. `params` maps a member of `params` to its type
     and whether it must be there. `name_param` is the member that `Mcp-Name` repeats.
     A handler of a method that `asks` may ask the client something before it answers.
+    `needs` are the capabilities that the client must have declared.
     """
 
     added: str
@@ -169,11 +178,13 @@ class Method(NamedTuple):
     name_param: Optional[str] = None
     cacheable: bool = False
     asks: bool = False
+    needs: dict = {}
 
 
 _CURSOR = {"cursor": (str, False)}
 # Spec: basic/patterns/mrtr: what a call that was asked something brings back.
 _ROUND = {"inputResponses": (dict, False), "requestState": (str, False)}
+_TASK = {"taskId": (str, True)}
 _NAME_AND_ARGUMENTS = {"name": (str, True), "arguments": (dict, False), **_ROUND}
 
 METHODS = {
@@ -196,6 +207,12 @@ METHODS = {
                                   {"ref": (dict, True), "argument": (dict, True),
                                    "context": (dict, False)}),
     "logging/setLevel": Method("2024-11-05", "2026-07-28", "logging", {"level": (str, True)}),
+    "tasks/get": Method("2026-07-28", None, TASKS_EXTENSION, _TASK, "taskId", needs=TASKS_NEEDED),
+    "tasks/update": Method("2026-07-28", None, TASKS_EXTENSION,
+                           {**_TASK, "inputResponses": (dict, True)}, "taskId",
+                           needs=TASKS_NEEDED),
+    "tasks/cancel": Method("2026-07-28", None, TASKS_EXTENSION, _TASK, "taskId",
+                           needs=TASKS_NEEDED),
 }
 
 # Methods that run the author's code, or listen, and so may take their time.
@@ -238,6 +255,9 @@ class Limits(NamedTuple):
     state_seconds: float = 600.0
     max_events: int = 1000
     max_subscriptions: int = 1000
+    max_tasks: int = 1000
+    max_running_tasks: int = 100
+    task_seconds: float = 3600.0
 
 
 LIMIT_MEANING = {
@@ -254,6 +274,9 @@ LIMIT_MEANING = {
     "state_seconds": "seconds that a modern client has to answer what a call asked",
     "max_events": "messages kept for one listener, or for a session that resumes its streams",
     "max_subscriptions": "resources that one client may subscribe to",
+    "max_tasks": "tasks kept at a time (the one that ended the longest time ago makes room)",
+    "max_running_tasks": "tasks that run at a time in one process (an error beyond)",
+    "task_seconds": "seconds that a task is kept, from its call on, unless its tool says otherwise",
 }
 
 MAX_NUMBER_DIGITS = 4300               # CPython's own bound from 3.11 on; older ones have none
@@ -270,6 +293,9 @@ PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
+TASK_POLL_SECONDS = 1.0                # how often a client is advised to ask for a task
+MAX_TASK_SECONDS = 1e9                 # for ever, as a number that JSON carries everywhere
+TASK_LOOK_SECONDS = 0.5                # how often a running task looks for what others wrote
 PROBE_SECONDS = 12.0
 PROBE_ANSWER_BYTES = 4 * 1024 * 1024
 PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
@@ -2855,6 +2881,12 @@ class Route(NamedTuple):
     session: Optional[Session]           # the living legacy session that it belongs to
     era: str
     version: str                         # under which it is to be served; checked by the ladder
+    principal: Optional[Principal] = None       # who sent it, where that is asked
+
+    @property
+    def subject(self) -> Optional[str]:
+        """Whose what is kept for this message is, None where nobody is asked for a name."""
+        return None if self.principal is None else self.principal.subject
 
 
 # ---- Before the body is read: these look at the head only.
@@ -3126,6 +3158,11 @@ def check_method_known(route: Route, offer: Offer) -> None:
         raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
 
 
+def check_client_capabilities(route: Route, offer: Offer) -> None:
+    """The client has declared what the method needs of it."""
+    check_declared(METHODS[route.message.method].needs, route.meta[META_CLIENT_CAPABILITIES])
+
+
 _TYPE_NAMES = {str: "a string", dict: "an object"}
 
 
@@ -3144,7 +3181,7 @@ def check_params(route: Route, offer: Offer) -> None:
 
 
 MODERN_LADDER = (check_meta_complete, check_headers_equal_body, check_version_supported,
-                 check_method_known, check_params)
+                 check_method_known, check_client_capabilities, check_params)
 LEGACY_LADDER = (check_session, check_version_header, check_method_known, check_params)
 
 
@@ -3160,16 +3197,16 @@ def is_modern(meta: dict, headers: Optional[Headers]) -> bool:
             or headers is not None and headers.get("mcp-protocol-version") in MODERN_VERSIONS)
 
 
-def build_route(message: Message, headers: Optional[Headers],
-                session: Optional[Session]) -> Route:
+def build_route(message: Message, headers: Optional[Headers], session: Optional[Session],
+                principal: Optional[Principal] = None) -> Route:
     """Return the Route of a message, not yet checked."""
     meta = find_meta(message)
     header = None if headers is None else headers.get("mcp-protocol-version")
     if is_modern(meta, headers):
         version = meta.get(META_PROTOCOL_VERSION, header)
-        return Route(message, meta, headers, None, "modern", version)
+        return Route(message, meta, headers, None, "modern", version, principal)
     version = header or ASSUMED_VERSION if session is None else session.version
-    return Route(message, meta, headers, session, "legacy", version)
+    return Route(message, meta, headers, session, "legacy", version, principal)
 
 
 def classify_message(route: Route, offer: Offer) -> None:
@@ -3637,6 +3674,7 @@ class Runtime(NamedTuple):
     new_lock: Callable[[], Any]
     new_event: Callable[[], Any]
     new_condition: Callable[[], Any]
+    start_thread: Callable[[Callable[[], None]], Any]    # RuntimeError where there is none left
     log: Callable[[str], None]             # one line for the operator
     log_exception: Callable[[str], None]   # the same, with the traceback of the current exception
 
@@ -3745,7 +3783,7 @@ class Session:
     """
 
     __slots__ = ("id", "version", "client_info", "client_capabilities", "log_level", "last_used",
-                 "channels", "replies", "_reply_ids", "lists", "uris", "stream", "mark", "calls",
+                 "channels", "replies", "_reply_ids", "filter", "stream", "mark", "calls",
                  "_names", "_runtime", "_limits", "owner")
 
     def __init__(self, session_id: Optional[str], version: str, client_info: dict,
@@ -3760,8 +3798,7 @@ class Session:
         self.channels: set = set()           # that serve it now: such a session is not idle
         self.replies: Dict[Any, Reply] = {}  # what the client was asked, by id of the request
         self._reply_ids = count(1)
-        self.lists = frozenset(LIST_CHANGES)
-        self.uris: set = set()
+        self.filter = Filter(frozenset(LIST_CHANGES), set())
         self.mark: dict = {}
         self.stream = Stream(0, runtime, limits)       # of what belongs to no call
         self.calls: Dict[int, Stream] = {}   # those of calls, oldest first, to be resumed
@@ -3814,14 +3851,50 @@ class Session:
         return stream, number
 
 
+class Filter(NamedTuple):
+    """What somebody who listens wants to be told of. Spec: basic/patterns/subscriptions."""
+
+    lists: Collection[str] = frozenset()     # features whose lists may change
+    uris: Collection[str] = frozenset()      # resources
+    tasks: Collection[str] = frozenset()     # ids of tasks
+
+    def to_wire(self) -> dict:
+        """Return the filter as requests and acknowledgements have it."""
+        names = {f"{feature}ListChanged": True for feature in LIST_CHANGES
+                 if feature in self.lists}
+        ids = {"resourceSubscriptions": sorted(self.uris), "taskIds": sorted(self.tasks)}
+        return {**names, **{name: value for name, value in ids.items() if value}}
+
+
+def parse_filter(wanted: dict, limits: Limits) -> Filter:
+    """Return a filter as it came; raises MCPError where it makes no sense."""
+    ids = {}
+    for name in ("resourceSubscriptions", "taskIds"):
+        value = wanted.get(name) or []
+        if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+            raise MCPError(INVALID_PARAMS, f"Invalid params: {name} must be a list of strings, "
+                           f"but is {shorten(value)}")
+        if len(set(value)) > limits.max_subscriptions:
+            raise refuse_subscriptions(limits)
+        ids[name] = frozenset(value)
+    lists = frozenset(feature for feature in LIST_CHANGES
+                      if wanted.get(f"{feature}ListChanged") is True)
+    return Filter(lists, ids["resourceSubscriptions"], ids["taskIds"])
+
+
+def refuse_subscriptions(limits: Limits) -> MCPError:
+    """Return the error for more subscriptions than one client may have."""
+    return MCPError(INVALID_PARAMS, "Invalid params: one client may subscribe to "
+                    f"{limits.max_subscriptions:,} resources, and as many tasks")
+
+
 class Subscription:
-    """A modern client that listens: to the lists and resources that it named."""
+    """A modern client that listens."""
 
-    __slots__ = ("lists", "uris", "stream", "mark")
+    __slots__ = ("filter", "stream", "mark")
 
-    def __init__(self, lists: frozenset, uris: frozenset, stream: Stream, mark: dict):
-        self.lists = lists
-        self.uris = uris
+    def __init__(self, wanted: Filter, stream: Stream, mark: dict):
+        self.filter = wanted
         self.stream = stream
         self.mark = mark                     # goes into each notification
 
@@ -3926,6 +3999,14 @@ class Channel:
     def follow(self, stream: Stream) -> bool:
         """Send what comes in a stream until it ends; return False if some of it was lost."""
         return True
+
+    def send_progress(self, token: Any, progress: float, total: Optional[float],
+                      message: Optional[str]) -> None:
+        """Tell how far the work is, if the client gave a token to be told by."""
+        if is_request_id(token):
+            self.send(build_notification("notifications/progress", without_none(
+                {"progressToken": token, "progress": progress, "total": total,
+                 "message": message})))
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
         """Remember the legacy client, where this transport does."""
@@ -4106,6 +4187,24 @@ def build_form(schema: Any) -> Tuple[dict, Callable[[Any], Any]]:
     return schema, convert
 
 
+def build_input_request(question: Question, version: str) -> dict:
+    """Return a question as a modern client gets it, among `inputRequests`."""
+    return {"method": question.method, "params": question.build_params(version, lambda: "")}
+
+
+_QUESTION_OF = {
+    "elicitation/create": lambda params: Elicitation(
+        params["message"], params.get("requestedSchema"), params.get("url")),
+    "sampling/createMessage": lambda params: Sampling(params["messages"]),
+    "roots/list": lambda params: Roots(),
+}
+
+
+def parse_input_request(request: dict) -> Question:
+    """Return the question in one of `inputRequests`, as far as its answer is judged by it."""
+    return _QUESTION_OF[request["method"]](request["params"])
+
+
 def find_undeclared(needed: dict, declared: Any) -> dict:
     """Return the part of the needed capabilities that a client has not declared."""
     missing = {}
@@ -4123,7 +4222,15 @@ def check_declared(needed: dict, declared: dict) -> None:
     missing = find_undeclared(needed, declared)
     if missing:
         raise MCPError(MISSING_CLIENT_CAPABILITY, "Missing required client capability: "
-                       + ", ".join(sorted(missing)), {"requiredCapabilities": missing})
+                       + ", ".join(_name_leaves(missing)), {"requiredCapabilities": missing})
+
+
+def _name_leaves(capabilities: dict, parent: str = "") -> Iterable[str]:
+    for name, inner in sorted(capabilities.items()):
+        if inner:
+            yield from _name_leaves(inner, f"{parent}{name}/")
+        else:
+            yield parent + name
 
 
 def read_answer(key: str, question: Question, answer: Any) -> Any:
@@ -4216,8 +4323,8 @@ class RoundAsker:
 
     def ask(self, questions: Dict[str, Question]) -> dict:
         """Return the answers by key, or raise InputRequired for those that are missing."""
-        wires = {key: {"method": question.method, "params": question.build_params(
-            self._version, lambda: "")} for key, question in questions.items()}
+        wires = {key: build_input_request(question, self._version)
+                 for key, question in questions.items()}
         digests = {key: _build_digest(wire) for key, wire in wires.items()}
         results = {}
         for key, question in questions.items():
@@ -4276,7 +4383,462 @@ def _build_digest(value: Any) -> str:
 
 
 # =============================================================================================
-# 12. SERVER
+# 12. TASKS
+# =============================================================================================
+# In: a tools/call whose client takes a handle for an answer. Out: the handle, and by `tasks/get`
+# what came of it. A task is a record in a store: what is asked about it reads and changes that,
+# and so does the thread that runs it. Where processes share a store, any of them can answer.
+# Spec: SEP-2663, the extension io.modelcontextprotocol/tasks.
+
+
+class TaskRule(NamedTuple):
+    """How the calls of a tool become tasks; see `Server.add_tool`."""
+
+    mode: str                              # "optional" or "required"
+    asks: str                              # "within" or "before"
+    seconds: Optional[float]               # that a task is kept; None: as the server's limit says
+    poll_seconds: float
+
+
+def build_task_rule(mode: Optional[str], asks: str, seconds: Optional[float],
+                    poll_seconds: float) -> Optional[TaskRule]:
+    """Return the TaskRule of a tool, None for one that is never a task; raises UsageError."""
+    if mode not in (None, "optional", "required"):
+        raise UsageError(f'task is "optional" or "required", but is {shorten(mode)}')
+    if asks not in ("within", "before"):
+        raise UsageError(f'asks is "within" or "before" (the task), but is {shorten(asks)}')
+    if not (seconds is None or seconds > 0) or not poll_seconds > 0:
+        raise UsageError("task_seconds and poll_seconds must be more than 0, but are "
+                         f"{seconds!r} and {poll_seconds!r}")
+    return None if mode is None else TaskRule(mode, asks, seconds, poll_seconds)
+
+
+# A status to the member that tells more of it. Spec: Task Status.
+TASK_DETAILS = {"working": None, "input_required": "inputRequests", "completed": "result",
+                "failed": "error", "cancelled": None}
+FINISHED = frozenset({"completed", "failed", "cancelled"})
+
+
+class Task(NamedTuple):
+    """A task as it is kept; times are seconds since 1970.
+
+    `detail` is what its status tells more of: the open questions by key, the result, or the
+    error. `answers` are what the client has answered, by key, until the task has ended.
+    """
+
+    id: str
+    principal: Optional[str]               # the only one who may know of it
+    owner: str                             # the process that runs it, by its store's name for it
+    created: float
+    updated: float
+    ttl_ms: int
+    poll_ms: int
+    status: str = "working"
+    message: Optional[str] = None
+    detail: Optional[dict] = None
+    answers: Dict[str, dict] = {}
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended, and so will never change."""
+        return self.status in FINISHED
+
+    @property
+    def expires(self) -> float:
+        """When it may no longer be asked for."""
+        return self.created + self.ttl_ms / 1000
+
+    def finish(self, status: str, message: Optional[str] = None,
+               detail: Optional[dict] = None) -> Task:
+        """Return the task as it ended."""
+        return self._replace(status=status, message=message, detail=detail, answers={})
+
+    def to_wire(self) -> dict:
+        """Return what `tasks/get` says of it: the DetailedTask, which notifications carry too."""
+        member = TASK_DETAILS[self.status]
+        return without_none({
+            "taskId": self.id, "status": self.status, "statusMessage": self.message,
+            "createdAt": format_timestamp(self.created),
+            "lastUpdatedAt": format_timestamp(self.updated), "ttlMs": self.ttl_ms,
+            "pollIntervalMs": self.poll_ms, **({member: self.detail} if member else {})})
+
+
+def count_ms(seconds: float) -> int:
+    """Return seconds as the milliseconds of the wire: an integer, and more than 0."""
+    return max(1, round(min(seconds, MAX_TASK_SECONDS) * 1000))
+
+
+def format_timestamp(seconds: float) -> str:
+    """Return a moment since 1970 as ISO 8601, in UTC and to the millisecond."""
+    import datetime
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def ask_in_task(task: Task, requests: Dict[str, dict]) -> Task:
+    """Return a task that waits for the answers to these requests, and to those of before."""
+    return task._replace(status="input_required", detail={**(task.detail or {}), **requests})
+
+
+def answer_task(task: Task, responses: dict) -> Task:
+    """Return a task with the answers to what it asks; under other keys they are nobody's.
+
+    Raises MCPError -32602 for an answer that breaks the rules; the question stays open then.
+    """
+    asked = task.detail if task.status == "input_required" else {}
+    answered = {key: response for key, response in responses.items() if key in asked}
+    for key, response in answered.items():
+        read_answer(key, parse_input_request(asked[key]), response)
+    still_open = {key: request for key, request in asked.items() if key not in answered}
+    if not answered:
+        return task
+    return task._replace(status="input_required" if still_open else "working",
+                         detail=still_open or None, answers={**task.answers, **answered})
+
+
+def cancel_task(task: Task) -> Task:
+    """Return a task as its client ended it."""
+    return task.finish("cancelled", "cancelled by the client")
+
+
+def interrupt_task(task: Task) -> Task:
+    """Return a task as it ends when nobody runs it any more."""
+    text = "the task was interrupted: what ran it has ended without an outcome; call again"
+    return task.finish("failed", text, MCPError(INTERNAL_ERROR, text).to_wire())
+
+
+class MemoryStore:
+    """Keeps tasks for as long as the process lives. What it can do, every store can."""
+
+    owner = "this process"
+
+    def __init__(self, runtime: Runtime):
+        self._lock = runtime.new_lock()
+        self._by_id: Dict[str, Task] = {}            # guarded by _lock
+
+    def add(self, task: Task, room: int) -> bool:
+        """Keep a new task among at most `room`; those that ended first make room for it.
+
+        Returns False, keeping nothing, where too many are still to end.
+        """
+        with self._lock:
+            excess = max(0, len(self._by_id) + 1 - room)
+            ended = [old for old in self._by_id.values() if excess and old.is_finished]
+            if len(ended) < excess:
+                return False
+            for old in sorted(ended, key=lambda old: old.updated)[:excess]:
+                del self._by_id[old.id]
+            self._by_id[task.id] = task
+            return True
+
+    def find(self, task_id: str) -> Optional[Task]:
+        """Return the task with this id, else None."""
+        return self._by_id.get(task_id)
+
+    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
+        """Put what `change` returns in the place of a task, with nobody in between.
+
+        Returns the task where that changed it, None where it did not or there is none.
+        """
+        with self._lock:
+            task = self._by_id.get(task_id)
+            changed = task and change(task)
+            if changed == task:
+                return None
+            self._by_id[task_id] = changed
+            return changed
+
+    def expire(self, now: float) -> None:
+        """Forget the tasks whose time is over."""
+        with self._lock:
+            self._by_id = {task.id: task for task in self._by_id.values() if task.expires > now}
+
+    def list_unfinished(self) -> List[str]:
+        """Return the ids of the tasks that have not ended."""
+        with self._lock:
+            return [task.id for task in self._by_id.values() if not task.is_finished]
+
+    def is_alive(self, owner: str) -> bool:
+        """Return whether another process that runs tasks of this store still lives."""
+        return False
+
+    def close(self) -> None:
+        """Let go of what the store holds open."""
+
+
+class Tasks:
+    """The tasks of one server, and what runs of them in this process.
+
+    `tell` is called with each task that has changed.
+    """
+
+    def __init__(self, store: Any, runtime: Runtime, limits: Limits,
+                 tell: Callable[[Task], None]):
+        self.store = store
+        self.limits = limits
+        self.runtime = runtime
+        self._tell = tell
+        self._order = runtime.new_lock()             # changes are told in their order
+        self._lock = runtime.new_lock()
+        self._running: Dict[str, RunningTask] = {}   # by id; guarded by _lock
+        self._threads = 0                            # guarded by _lock
+        self._is_closed = False
+
+    def create(self, rule: TaskRule, route: Route) -> RunningTask:
+        """Return a new task, kept and to be found; raises MCPError where there are too many."""
+        now = self.runtime.wall_now()
+        task = Task(self.runtime.new_id(), route.subject, self.store.owner, now, now,
+                    count_ms(rule.seconds or self.limits.task_seconds),
+                    count_ms(rule.poll_seconds))
+        running = RunningTask(self, task, route.version)
+        with self._lock:                 # before it is kept, lest it look like an interrupted one
+            self._running[task.id] = running
+        if not self._keep(task):
+            self.forget(running)
+            raise MCPError(INTERNAL_ERROR, f"Too many tasks: {self.limits.max_tasks} are kept here "
+                           "and none has ended; try again later")
+        return running
+
+    def _keep(self, task: Task) -> bool:
+        self.store.expire(task.created)
+        if self.store.add(task, self.limits.max_tasks):
+            return True
+        for task_id in self.store.list_unfinished():
+            self.read(task_id)           # which ends an interrupted one, and so may make room
+        return self.store.add(task, self.limits.max_tasks)
+
+    def forget(self, running: RunningTask) -> None:
+        """Take note that what ran a task has ended."""
+        with self._lock:
+            self._running.pop(running.task.id, None)
+
+    def read(self, task_id: str) -> Optional[Task]:
+        """Return a task as it is now, None where there is none or its time is over."""
+        task = None if self._is_closed else self.store.find(task_id)
+        if task is not None and task.expires <= self.runtime.wall_now():
+            self.store.expire(self.runtime.wall_now())
+            return None
+        if task is not None and self._is_interrupted(task):
+            self.change(task_id, interrupt_task)
+            task = self.store.find(task_id)
+        return task
+
+    def _is_interrupted(self, task: Task) -> bool:
+        if task.is_finished:
+            return False
+        if task.owner == self.store.owner:
+            return task.id not in self._running
+        return not self.store.is_alive(task.owner)
+
+    def find(self, task_id: str, principal: Optional[str]) -> Task:
+        """Return a task of a principal; raises MCPError -32602, the same for all that is not."""
+        task = self.read(task_id)
+        if task is None or task.principal != principal:
+            raise MCPError(INVALID_PARAMS, f"Unknown task: {shorten(task_id, 80)} has expired, or "
+                           "never was")
+        return task
+
+    def is_of(self, task_id: str, principal: Optional[str]) -> bool:
+        """Return whether there is such a task, and it is this principal's."""
+        task = self.read(task_id)
+        return task is not None and task.principal == principal
+
+    def change(self, task_id: str, change: Callable[[Task], Task]) -> None:
+        """Change a task, and tell whom it concerns; one that has ended stays as it is."""
+        def apply(task: Task) -> Task:
+            changed = task if task.is_finished else change(task)
+            return task if changed == task else changed._replace(updated=self.runtime.wall_now())
+
+        with self._order:
+            task = None if self._is_closed else self.store.change(task_id, apply)
+            if task is None:
+                return
+            running = self._running.get(task_id)
+            if running is not None:
+                running.wake(task)
+            self._tell(task)
+
+    def start_thread(self, run: Callable[[], None]) -> None:
+        """Run a function in a thread of its own; raises MCPError where there are too many."""
+        limit = self.limits.max_running_tasks
+        if self._is_closed:
+            raise MCPError(INTERNAL_ERROR, "This server is stopping: no task begins here any more")
+        with self._lock:
+            accepted = self._threads < limit
+            self._threads += accepted
+        try:
+            if not accepted:
+                raise RuntimeError
+            self.runtime.start_thread(functools.partial(self._run_thread, run))
+        except RuntimeError:
+            with self._lock:
+                self._threads -= accepted
+            raise MCPError(INTERNAL_ERROR, f"Too many tasks: no more than {limit} run here at a "
+                           "time; try again later") from None
+
+    def _run_thread(self, run: Callable[[], None]) -> None:
+        try:
+            run()
+        finally:
+            with self._lock:
+                self._threads -= 1
+
+    def close(self) -> None:
+        """Have what runs see that it is cancelled, and let go of the store; waits for nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for running in tuple(self._running.values()):
+            running.wake(None)
+        self.store.close()
+
+
+class RunningTask(Channel):
+    """What a handler that runs as a task has for a client: it asks, and is told, by the record.
+
+    There is no stream to send anything on: log messages are dropped, as the specification has it.
+    """
+
+    def __init__(self, tasks: Tasks, task: Task, version: str):
+        self.task = task                     # as it was created
+        self._tasks = tasks
+        self._version = version
+        self._changed = tasks.runtime.new_event()    # set when the record was changed in here
+        self._looked = tasks.runtime.now()
+        self._is_over = False
+        self._keys: set = set()              # all that were ever asked under
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the task is over although its handler runs: cancelled, expired, or given up."""
+        now = self._tasks.runtime.now()
+        if not self._is_over and now - self._looked >= TASK_LOOK_SECONDS:
+            self._looked = now
+            self._read()
+        return self._is_over
+
+    def _read(self) -> Optional[Task]:
+        """Return the record, which another process may have changed, unless the task is over."""
+        task = self._tasks.read(self.task.id)
+        if task is None or task.is_finished:
+            self._is_over = True
+        return None if self._is_over else task
+
+    def wake(self, task: Optional[Task]) -> None:
+        """Take note of a change of the record; None: there is none any more."""
+        if task is None or task.is_finished:
+            self._is_over = True
+        self._changed.set()
+
+    def send_progress(self, token: Any, progress: float, total: Optional[float],
+                      message: Optional[str]) -> None:
+        """Show the message, if there is one, as the task's status message."""
+        if message is not None:
+            self._change(lambda task: task._replace(message=message))
+
+    def ask(self, questions: Dict[str, Question]) -> dict:
+        """Return the answers by key, when all are there; raises TransportError when none will be.
+
+        Keys are those of the author, but never the same twice in the life of a task.
+        """
+        keys = {key: self._claim_key(key) for key in questions}
+        self._change(functools.partial(ask_in_task, requests={
+            keys[key]: build_input_request(question, self._version)
+            for key, question in questions.items()}))
+        answers = self._wait(set(keys.values()))
+        return {key: read_answer(key, question, answers[keys[key]])
+                for key, question in questions.items()}
+
+    def _claim_key(self, key: str) -> str:
+        name, times = key, 1
+        while name in self._keys:
+            times += 1
+            name = f"{key}-{times}"
+        self._keys.add(name)
+        return name
+
+    def _wait(self, keys: set) -> dict:
+        while True:
+            self._changed.clear()
+            task = self._read()
+            if task is None:
+                raise TransportError("the task was over before what it asked was answered")
+            if keys <= set(task.answers):
+                return task.answers
+            self._changed.wait(TASK_LOOK_SECONDS)
+
+    def finish(self, status: str, message: Optional[str], detail: dict) -> None:
+        """Write down how it ended, unless it was over before."""
+        self._change(lambda task: task.finish(status, message, detail))
+
+    def _change(self, change: Callable[[Task], Task]) -> None:
+        self._tasks.change(self.task.id, change)
+
+
+class TaskCall:
+    """A `tools/call` that is to become a task.
+
+    Its handler runs in a thread of its own. What that does first answers the call: it asks
+    before there is a task, it starts the task, or it fails. An end starts the task too.
+    `explain` turns any exception into the MCPError that a client gets to see.
+    """
+
+    def __init__(self, tasks: Tasks, rule: TaskRule, route: Route,
+                 explain: Callable[[BaseException], MCPError]):
+        self._tasks = tasks
+        self._rule = rule
+        self._route = route
+        self._explain = explain
+        self._answered = tasks.runtime.new_event()
+        self._answer: Union[dict, MCPError, None] = None     # set before _answered is
+        self.running: Optional[RunningTask] = None
+
+    def start(self) -> RunningTask:
+        """Create the task, unless that has been done, and answer the call with its handle."""
+        if self.running is None:
+            self.running = self._tasks.create(self._rule, self._route)
+            self._reply({"resultType": "task", **self.running.task.to_wire()})
+        return self.running
+
+    def _reply(self, answer: Union[dict, MCPError]) -> None:
+        if not self._answered.is_set():
+            self._answer = answer
+            self._answered.set()
+
+    def wait(self) -> dict:
+        """Return the result that answers the call, or raise the error that does."""
+        self._answered.wait()
+        if isinstance(self._answer, MCPError):
+            raise self._answer
+        return self._answer
+
+    def run(self, handler: Callable[[], dict]) -> None:
+        """Run a handler, which returns a result, to its end: the body of the thread."""
+        try:
+            outcome = self._run_handler(handler)
+            self.start().finish(*outcome)
+        except InputRequired as pause:
+            self._reply(pause.result)
+        except BaseException as error:
+            self._reply(self._explain(error))
+        finally:
+            if self.running is not None:
+                self._tasks.forget(self.running)
+
+    def _run_handler(self, handler: Callable[[], dict]) -> Tuple[str, Optional[str], dict]:
+        try:
+            return "completed", None, handler()
+        except InputRequired:
+            raise
+        except BaseException as error:
+            if self.running is None:
+                raise
+            error = self._explain(error)
+            return "failed", error.message, error.to_wire()
+
+
+# =============================================================================================
+# 13. SERVER
 # =============================================================================================
 # In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
 # resources, prompts, completions) and who handles which method.
@@ -4292,7 +4854,8 @@ class Context:
     A parameter annotated `Context` receives it; it never shows in a schema.
     """
 
-    __slots__ = ("server", "_route", "_channel", "_progress", "_asker", "_keys")
+    __slots__ = ("server", "_route", "_channel", "_progress", "_asker", "_keys",
+                 "_task_call")
 
     def __init__(self, server: Server, route: Route, channel: Channel):
         self.server = server
@@ -4301,6 +4864,7 @@ class Context:
         self._progress: Optional[float] = None
         self._asker: Any = None
         self._keys: Dict[str, int] = {}          # how often a question's key has been used
+        self._task_call: Optional[TaskCall] = None
 
     @property
     def request_id(self) -> Union[str, int]:
@@ -4330,7 +4894,7 @@ class Context:
     @property
     def principal(self) -> Optional[Principal]:
         """Who calls, as the token says; None on stdio, and where the server has no `auth`."""
-        return self._channel.principal
+        return self._route.principal
 
     @property
     def client_info(self) -> dict:
@@ -4358,9 +4922,9 @@ class Context:
                key: Optional[str] = None) -> Elicited:
         """Ask the user, by a form (`schema`) or a page to visit (`url`); see `Elicitation`.
 
-        Blocks while a legacy client asks. For a modern client it ends the handler, which runs
-        again from its start when the answer is there: ask before you act. `key` names the
-        question to the client; without one, questions are told apart by their order. Raises
+        Blocks while a legacy client asks, and in a task. For a modern client it ends the handler,
+        which runs again from its start when the answer is there: ask before you act. `key` names
+        the question to the client; without one, questions are told apart by their order. Raises
         MCPError -32021 where the client cannot ask (send it on), TransportError where no answer
         comes.
         """
@@ -4400,21 +4964,27 @@ class Context:
         if self._route.session is not None and self._route.version == LATEST_LEGACY_VERSION:
             self._channel.close_stream(int(retry_seconds * 1000))
 
+    def start_task(self) -> None:
+        """Go on as a task: the call is answered now, and what follows may take its time.
+
+        For a tool that `asks="before"`, which calls this after its last question; what it asks
+        from then on, it asks within the task. Where the call is no task, or is one already,
+        nothing happens. Raises MCPError where there are too many tasks (send it on).
+        """
+        if self._task_call is not None:
+            self._channel = self._asker = self._task_call.start()
+
     def progress(self, progress: float, total: Optional[float] = None,
                  message: Optional[str] = None) -> None:
         """Tell the client how far the work is, if it asked to be told.
 
         `progress` must grow from call to call; one that does not is dropped, as the
-        specification forbids it. Spec: basic/patterns/progress.
+        specification forbids it. A task shows the `message` to whoever looks at it, and nothing
+        is sent. Spec: basic/patterns/progress.
         """
-        token = self.meta.get("progressToken")
-        if not is_request_id(token) or (
-                self._progress is not None and progress <= self._progress):
-            return
-        self._progress = progress
-        params = {"progressToken": token, "progress": progress, "total": total,
-                  "message": message}
-        self._channel.send(build_notification("notifications/progress", without_none(params)))
+        if self._progress is None or progress > self._progress:
+            self._progress = progress
+            self._channel.send_progress(self.meta.get("progressToken"), progress, total, message)
 
     def log(self, level: str, data: Any, logger: Optional[str] = None) -> None:
         """Send a log message to the client, if it wants messages of this level.
@@ -4455,6 +5025,7 @@ class Item(NamedTuple):
     pattern: Optional[Any] = None          # of a template: matches the URIs that it makes
     header_parameters: HeaderParameters = {}
     scopes: Tuple[str, ...] = ()           # that a caller's token must have
+    task: Optional[TaskRule] = None        # of a tool that may run as a task
 
     def run(self, arguments: dict, context: Context) -> Any:
         """Call the author's function with checked arguments and return what it returns."""
@@ -4478,7 +5049,9 @@ class Server:
     an event stream: "auto" (when there is something to stream, or it takes longer than a second),
     "always" or "never". `ttl_ms` and `cache_scope` ("public" or "private") are the caching hints
     of lists and reads. `auth` says who may call over HTTP (None: everybody); what it lets in is
-    answered with the cache scope "private". Any field of `Limits` may be given by name.
+    answered with the cache scope "private". `state` is the path of a file that keeps tasks when
+    the process ends, and that several processes may use at once; without, they are kept in memory.
+    Any field of `Limits` may be given by name. Raises UsageError for what makes no sense.
     """
 
     def __init__(self, name: str, version: str = "0.0.0", *, title: Optional[str] = None,
@@ -4486,7 +5059,8 @@ class Server:
                  icons: Optional[list] = None, instructions: Optional[str] = None,
                  sessions: bool = False, stream: str = "auto", ttl_ms: int = 0,
                  cache_scope: str = "public", page_size: int = PAGE_SIZE,
-                 auth: Optional[Auth] = None, runtime: Optional[Runtime] = None, **limits: float):
+                 auth: Optional[Auth] = None, state: Union[str, os.PathLike, None] = None,
+                 runtime: Optional[Runtime] = None, **limits: float):
         unknown = sorted(set(limits) - set(Limits._fields))
         if unknown:
             raise UsageError(f"Server knows no {', '.join(unknown)}: "
@@ -4507,6 +5081,8 @@ class Server:
         self.limits = Limits(**limits)
         self.runtime = runtime or system_runtime()
         self.sessions = Sessions(self.runtime, self.limits)
+        self.tasks = Tasks(open_store(state, self.runtime), self.runtime, self.limits,
+                           self._task_changed)
         self._own_meta = {META_SERVER_INFO: self.info}
         self._cache_hints = {"ttlMs": ttl_ms, "cacheScope": cache_scope}
         self.tools: Dict[str, Item] = {}
@@ -4539,15 +5115,25 @@ class Server:
                  annotations: Optional[dict] = None, icons: Optional[list] = None,
                  input_schema: Optional[dict] = None, output_schema: Optional[dict] = None,
                  mime_type: Optional[str] = None, meta: Optional[dict] = None,
-                 scopes: Collection[str] = ()) -> None:
+                 scopes: Collection[str] = (), task: Optional[str] = None,
+                 asks: str = "within", task_seconds: Optional[float] = None,
+                 poll_seconds: float = TASK_POLL_SECONDS) -> None:
         """Offer a function as a tool.
 
         Schemas come from its annotations unless given; those given are kept word for word.
         `annotations` are the hints of the specification (readOnlyHint, ...). `mime_type` is that
         of bytes which it returns. Only callers whose token has all of `scopes` see and reach it.
         Raises SchemaError when a signature cannot be expressed.
+
+        `task` "optional" has a call answered at once with the handle of a task, where the client
+        has declared the extension, and run as usual for others; "required" refuses others with
+        -32021. A tool that `asks` "within" its task waits there for the answers. One that asks
+        "before" does so as any tool does, run again for each round, until it calls
+        `ctx.start_task()` or ends: only then there is a task. It is kept for `task_seconds` from
+        then on (None: the server's limit), and clients are advised to look each `poll_seconds`.
         """
         signature = build_signature(function, Context, (ToolResult,))
+        rule = build_task_rule(task, asks, task_seconds, poll_seconds)
         name = name or function.__name__
         output_schema = signature.output_schema if output_schema is None else output_schema
         definition = without_none({
@@ -4565,7 +5151,9 @@ class Server:
             compile_schema(definition["inputSchema"]),
             None if output_schema is None else compile_schema(output_schema), mime_type,
             header_parameters=find_header_parameters(definition["inputSchema"]),
-            scopes=self._check_scopes(scopes)))
+            scopes=self._check_scopes(scopes), task=rule))
+        if rule is not None:
+            self._set_features(self.features | {TASKS_EXTENSION})
 
     def resource(self, uri: str, **options: Any) -> Callable:
         """Decorate a function as the resource at a URI, or at all URIs of a template.
@@ -4666,7 +5254,7 @@ class Server:
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that subscribed to a resource that it has changed."""
         self._tell("notifications/resources/updated", {"uri": uri},
-                   lambda listener: uri in listener.uris)
+                   lambda wanted: uri in wanted.uris)
 
     def _check_scopes(self, scopes: Collection[str]) -> Tuple[str, ...]:
         """Return an item's scopes; UsageError where nothing would ever ask for them."""
@@ -4695,12 +5283,12 @@ class Server:
 
     def _tell_list_changed(self, feature: str) -> None:
         if feature in LIST_CHANGES:
-            self._tell(LIST_CHANGES[feature], {}, lambda listener: feature in listener.lists)
+            self._tell(LIST_CHANGES[feature], {}, lambda wanted: feature in wanted.lists)
 
-    def _tell(self, method: str, params: dict, concerns: Callable[[Any], bool]) -> None:
+    def _tell(self, method: str, params: dict, concerns: Callable[[Filter], bool]) -> None:
         """Put a notification on the way to the listeners that it concerns; waits for none."""
         for listener in [*self.listeners, *self.sessions]:
-            if concerns(listener):
+            if concerns(listener.filter):
                 message = build_notification(method, {**params, **listener.mark})
                 # Told twice before it is read, a change is still one change.
                 listener.stream.append(encode_json(message), once=True)
@@ -4708,6 +5296,13 @@ class Server:
     def _set_features(self, features: frozenset) -> None:
         self.features = features
         self._offers = (Offer(features, False), Offer(features, True))      # by needs_session
+
+    def close(self) -> None:
+        """Tell what runs as a task that it is cancelled, and let go of the state file.
+
+        For the end of serving; does not wait for anything.
+        """
+        self.tasks.close()
 
     # ---- answering
 
@@ -4733,7 +5328,7 @@ class Server:
         route = None
         try:
             message = parse_message(value)
-            route = build_route(message, headers, session)
+            route = build_route(message, headers, session, channel.principal)
             classify_message(route, self._offers[needs_session])
         except MCPError as error:
             era = route.era if route is not None else "legacy"
@@ -4757,20 +5352,22 @@ class Server:
         request = route.message
         try:
             result = self._run_handler(route, channel)
-            result = self._complete(result, route, channel.principal is not None)
-            data = format_message(build_result(request.id, result))
+            data = format_message(build_result(request.id, self._complete(result, route)))
             return Answer(200, data)
-        except MCPError as error:
-            return self._build_error(request.id, error, route.era)
-        except (ToolError, TransportError) as error:
-            return self._build_error(request.id, MCPError(INTERNAL_ERROR, str(error)), route.era)
         except HTTPRefusal as refusal:         # of a caller whose token has not the item's scopes
             return build_refusal(refusal, request.id)
-        except BaseException:      # a handler may also exit or be interrupted; we go on
-            # The one catch-all: what a stranger gets to see says nothing of the cause.
-            self.runtime.log_exception(f"{request.method} failed")
-            return self._build_error(request.id, MCPError(INTERNAL_ERROR, "Internal error"),
-                                     route.era)
+        except BaseException as error:      # a handler may also exit or be interrupted; we go on
+            return self._build_error(request.id, self._explain(error, request.method), route.era)
+
+    def _explain(self, error: BaseException, method: str) -> MCPError:
+        """Return the error that a client gets to see for an exception that is being handled."""
+        if isinstance(error, MCPError):
+            return error
+        if isinstance(error, (ToolError, TransportError)):
+            return MCPError(INTERNAL_ERROR, str(error))
+        # The one catch-all: what a stranger gets to see says nothing of the cause.
+        self.runtime.log_exception(f"{method} failed")
+        return MCPError(INTERNAL_ERROR, "Internal error")
 
     def _run_handler(self, route: Route, channel: Channel) -> dict:
         request, context = route.message, Context(self, route, channel)
@@ -4786,8 +5383,7 @@ class Server:
     def build_asker(self, route: Route, channel: Channel) -> Union[StreamAsker, RoundAsker]:
         """Return what asks the client of a request, in the way of its era."""
         if route.era == "modern":
-            principal = channel.principal
-            return RoundAsker(route, principal and principal.subject, self.runtime, self.limits)
+            return RoundAsker(route, route.subject, self.runtime, self.limits)
         if not channel.can_stream:
             raise UsageError('a server with stream="never" cannot ask a legacy client')
         return StreamAsker(route.session, route.version, channel, self.runtime, self.limits)
@@ -4796,11 +5392,11 @@ class Server:
                      era: str) -> Answer:
         return Answer(find_status(error.code, era), format_message(build_error(request_id, error)))
 
-    def _complete(self, result: dict, route: Route, is_private: bool) -> dict:
+    def _complete(self, result: dict, route: Route) -> dict:
         """Return a handler's result with what the protocol adds to every one."""
         if METHODS[route.message.method].cacheable and "inputRequests" not in result:
             result = {**self._cache_hints, **result}
-            if is_private:                     # what one caller may see, another may not
+            if route.principal is not None:    # what one caller may see, another may not
                 result["cacheScope"] = "private"
         if route.era == "modern":
             meta = self._own_meta
@@ -4827,9 +5423,11 @@ class Server:
                               "serverInfo": self.info, "instructions": self.instructions})
 
     def handle_server_discover(self, params: dict, context: Context) -> dict:
-        """Say which revisions and features there are."""
+        """Say which revisions, features and extensions there are."""
+        extensions = {name: {} for name in sorted(self.features & EXTENSIONS)} or None
         return without_none({"supportedVersions": list(SUPPORTED_VERSIONS),
-                              "capabilities": self.capabilities,
+                              "capabilities": without_none({**self.capabilities,
+                                                            "extensions": extensions}),
                               "instructions": self.instructions})
 
     @property
@@ -4839,7 +5437,7 @@ class Server:
 
     def _build_capabilities(self, can_subscribe: bool) -> dict:
         capabilities = {feature: {"listChanged": True} if feature in LIST_CHANGES else {}
-                        for feature in sorted(self.features)}
+                        for feature in sorted(self.features - EXTENSIONS)}
         if "resources" in capabilities and can_subscribe:
             capabilities["resources"]["subscribe"] = True
         return capabilities
@@ -4865,7 +5463,7 @@ class Server:
         if context._route.session is None:
             raise MCPError(METHOD_NOT_FOUND, "Method not found (without a session, nothing can "
                            "be told)", context._route.message.method)
-        return context._route.session.uris
+        return context._route.session.filter.uris
 
     def handle_subscriptions_listen(self, params: dict, context: Context) -> dict:
         """Tell a modern client of changes, on the stream of this request, for as long as it is
@@ -4875,12 +5473,11 @@ class Server:
                            "subscriptions/listen")
         stream = Stream(0, self.runtime, self.limits)
         mark = {"_meta": {META_SUBSCRIPTION_ID: context.request_id}}
-        lists, uris = parse_filter(params["notifications"], self.features, self.limits)
-        uris = frozenset(uri for uri in uris if self._may_read(uri, context.principal))
+        granted = self._grant(parse_filter(params["notifications"], self.limits), context)
         stream.append(encode_json(build_notification(
             "notifications/subscriptions/acknowledged",
-            {"notifications": build_filter(lists, uris), **mark})))
-        subscription = Subscription(lists, uris, stream, mark)
+            {"notifications": granted.to_wire(), **mark})))
+        subscription = Subscription(granted, stream, mark)
         self.listeners.add(subscription)
         try:
             if not context._channel.follow(stream):
@@ -4889,6 +5486,17 @@ class Server:
         finally:
             self.listeners.discard(subscription)
         return mark
+
+    def _grant(self, wanted: Filter, context: Context) -> Filter:
+        """Return what of a filter this server has, and this caller may be told of."""
+        if wanted.tasks:
+            check_declared(TASKS_NEEDED, context.client_capabilities)
+        return Filter(
+            frozenset(wanted.lists) & self.features,
+            frozenset(uri for uri in wanted.uris if "resources" in self.features
+                      and self._may_read(uri, context.principal)),
+            frozenset(task_id for task_id in wanted.tasks
+                      if self.tasks.is_of(task_id, context._route.subject)))
 
     def _may_read(self, uri: str, principal: Optional[Principal]) -> bool:
         found = self._find_resource(uri)
@@ -4951,6 +5559,11 @@ class Server:
         if errors:
             return _build_tool_error(f"Invalid arguments for tool {tool.key!r}: "
                                      + "; ".join(errors))
+        if self._becomes_task(tool, context):
+            return self._call_as_task(tool, arguments, context)
+        return self._run_tool(tool, arguments, context)
+
+    def _run_tool(self, tool: Item, arguments: dict, context: Context) -> dict:
         try:
             value = tool.run(arguments, context)
             return build_tool_result(value, tool, context._route.era)
@@ -4961,6 +5574,31 @@ class Server:
         except BaseException:
             self.runtime.log_exception(f"tool {tool.key} failed")
             return _build_tool_error(f"Error calling tool {tool.key!r}: internal error")
+
+    def _becomes_task(self, tool: Item, context: Context) -> bool:
+        """Return whether a call is to be a task; raises MCPError where it must be and cannot."""
+        if tool.task is None:
+            return False
+        # Spec: Backward Compatibility: what a legacy client declares does not count.
+        declared = context.client_capabilities if context._route.era == "modern" else {}
+        if tool.task.mode == "required":
+            check_declared(TASKS_NEEDED, declared)
+        return not find_undeclared(TASKS_NEEDED, declared)
+
+    def _call_as_task(self, tool: Item, arguments: dict, context: Context) -> dict:
+        call = context._task_call = TaskCall(
+            self.tasks, tool.task, context._route,
+            lambda error: self._explain(error, f"tool {tool.key} as a task"))
+
+        def run_tool() -> dict:
+            if tool.task.asks == "within":
+                context.start_task()
+            result = self._complete(self._run_tool(tool, arguments, context), context._route)
+            encode_json(result)          # what could never be sent is no outcome
+            return result
+
+        self.tasks.start_thread(functools.partial(call.run, run_tool))
+        return call.wait()
 
     def handle_resources_read(self, params: dict, context: Context) -> dict:
         """Read the resource at a URI, or from the first template that makes it."""
@@ -5021,6 +5659,32 @@ class Server:
         return {"completion": {"values": values[:100], "total": len(values),
                                "hasMore": len(values) > 100}}
 
+    def handle_tasks_get(self, params: dict, context: Context) -> dict:
+        """Say how a task is, and what came of it."""
+        return self._find_task(params, context).to_wire()
+
+    def handle_tasks_update(self, params: dict, context: Context) -> dict:
+        """Take answers to what a task asks."""
+        task = self._find_task(params, context)
+        self.tasks.change(task.id, functools.partial(answer_task,
+                                                     responses=params["inputResponses"]))
+        return {}
+
+    def handle_tasks_cancel(self, params: dict, context: Context) -> dict:
+        """End a task for its client at once; its handler sees `ctx.cancelled`."""
+        self.tasks.change(self._find_task(params, context).id, cancel_task)
+        return {}
+
+    def _task_changed(self, task: Task) -> None:
+        """Tell those who listen for a task that it has changed; called in the order of changes.
+
+        Spec: SEP-2663, Task Status Notifications.
+        """
+        self._tell("notifications/tasks", task.to_wire(), lambda wanted: task.id in wanted.tasks)
+
+    def _find_task(self, params: dict, context: Context) -> Task:
+        return self.tasks.find(params["taskId"], context._route.subject)
+
 
 HANDLERS = {
     "initialize": Server.handle_initialize,
@@ -5038,6 +5702,9 @@ HANDLERS = {
     "resources/subscribe": Server.handle_resources_subscribe,
     "resources/unsubscribe": Server.handle_resources_unsubscribe,
     "subscriptions/listen": Server.handle_subscriptions_listen,
+    "tasks/get": Server.handle_tasks_get,
+    "tasks/update": Server.handle_tasks_update,
+    "tasks/cancel": Server.handle_tasks_cancel,
 }
 
 
@@ -5061,31 +5728,6 @@ def build_refusal(refusal: HTTPRefusal, request_id: Union[str, int, None] = None
 def refuse_resource(uri: str) -> MCPError:
     """Return the error for a URI at which nothing is. Spec: server/resources, Error Handling."""
     return MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
-
-
-def refuse_subscriptions(limits: Limits) -> MCPError:
-    """Return the error for more subscriptions than one client may have."""
-    return MCPError(INVALID_PARAMS, "Invalid params: one client may subscribe to "
-                    f"{limits.max_subscriptions:,} resources")
-
-
-def parse_filter(wanted: dict, features: frozenset, limits: Limits) -> Tuple[frozenset, frozenset]:
-    """Return the lists and the resources of a filter that can be honoured; raises MCPError."""
-    uris = wanted.get("resourceSubscriptions") or []
-    if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
-        raise MCPError(INVALID_PARAMS, "Invalid params: resourceSubscriptions must be a list of "
-                       f"URIs, but is {shorten(uris)}")
-    if len(set(uris)) > limits.max_subscriptions:
-        raise refuse_subscriptions(limits)
-    lists = [feature for feature in LIST_CHANGES if wanted.get(f"{feature}ListChanged") is True]
-    return (frozenset(lists) & features,
-            frozenset(uris if "resources" in features else ()))
-
-
-def build_filter(lists: frozenset, uris: frozenset) -> dict:
-    """Return the filter that names these lists and resources."""
-    names = {f"{feature}ListChanged": True for feature in LIST_CHANGES if feature in lists}
-    return {**names, "resourceSubscriptions": sorted(uris)} if uris else names
 
 
 def build_stopped_answer(value: Any) -> Answer:
@@ -5194,7 +5836,7 @@ def _parse_cursor(cursor: Optional[str], count: int) -> int:
 
 
 # =============================================================================================
-# 13. HANDLER RESULTS
+# 14. HANDLER RESULTS
 # =============================================================================================
 # In: what an author's function returned. Out: the result that the protocol wants of its method.
 
@@ -5341,7 +5983,196 @@ def build_pong_server() -> Server:
 
 
 # =============================================================================================
-# 14. SERVING
+# 15. STATE FILE
+# =============================================================================================
+# Tasks in an SQLite file: they are there after a restart, and for every process that has the file
+# open. Which of those processes still live is known by a small file of each, `FILE-OWNER`, which
+# it keeps locked: the system lets go of a lock when its process ends, however that ends.
+
+STATE_APPLICATION = 0x6d63706b               # "mcpk": marks the file as ours
+STATE_VERSION = 1
+
+
+def open_store(path: Union[str, os.PathLike, None],
+               runtime: Runtime) -> Union[MemoryStore, FileStore]:
+    """Return the store of tasks in a file, or in memory when there is no path.
+
+    The file is made where it is missing. Raises UsageError for one that cannot be used.
+    """
+    if path is None:
+        return MemoryStore(runtime)
+    try:
+        import sqlite3
+    except ImportError:
+        raise UsageError("this Python was built without sqlite3: keep no state file") from None
+    try:
+        path = os.path.abspath(path)
+        # What tasks hold is nobody else's business; SQLite gives its other files the same mode.
+        # A file that is there is left alone: closing it would undo what SQLite has locked of it.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        return FileStore(path, runtime.new_id())
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(f"the state file {path} cannot be used: "
+                         f"{getattr(error, 'strerror', None) or error}") from None
+
+
+class FileStore:
+    """Keeps tasks in an SQLite file; what its methods do is said at MemoryStore."""
+
+    def __init__(self, path: str, owner: str):
+        self.owner = owner
+        self._path = path
+        self._lock = threading.Lock()                # one transaction at a time
+        self._mark: Any = None                       # keeps our owner file locked
+        self._connection = connect_file(path)
+        try:
+            with self._transaction() as run:
+                check_state_file(path, run)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            # Outlives the process in any case; that the power fails may cost the last moments.
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._mark = self._claim()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _claim(self) -> Any:
+        """Lock a file in our name, and clear away those of processes that have died."""
+        mark = connect_file(self._owner_path(self.owner), patience=0)
+        mark.execute("PRAGMA journal_mode = MEMORY")
+        mark.execute("BEGIN EXCLUSIVE")
+        with self._transaction() as run:
+            owners = [owner for owner, in run("SELECT id FROM owner")]
+            run("INSERT INTO owner VALUES (?)", (self.owner,))
+        for owner in owners:
+            if not self.is_alive(owner):
+                self._clear(owner)
+        return mark
+
+    def _owner_path(self, owner: str) -> str:
+        return f"{self._path}-{owner}"
+
+    def _clear(self, owner: str) -> None:
+        with contextlib.suppress(OSError):
+            os.remove(self._owner_path(owner))
+        with self._transaction() as run:
+            run("DELETE FROM owner WHERE id = ?", (owner,))
+
+    @contextlib.contextmanager
+    def _transaction(self):
+        """Give a block `execute`, and keep what it does when it ends without an error."""
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection.execute
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:      # a full disk may have ended it already
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def add(self, task: Task, room: int) -> bool:
+        """Keep a new task; False where there is no room for it."""
+        with self._transaction() as run:
+            (kept, ended), = run("SELECT count(*), total(is_finished) FROM task")
+            excess = max(0, kept + 1 - room)
+            if ended < excess:
+                return False
+            run("DELETE FROM task WHERE id IN (SELECT id FROM task WHERE is_finished "
+                "ORDER BY updated LIMIT ?)", (excess,))
+            write_task(run, task)
+            return True
+
+    def find(self, task_id: str) -> Optional[Task]:
+        """Return the task with this id, else None."""
+        with self._lock:
+            return read_task(self._connection.execute, task_id)
+
+    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
+        """Change a task; return it where that changed anything."""
+        with self._transaction() as run:
+            task = read_task(run, task_id)
+            changed = task and change(task)
+            if changed == task:
+                return None
+            write_task(run, changed)
+            return changed
+
+    def expire(self, now: float) -> None:
+        """Forget the tasks whose time is over."""
+        with self._transaction() as run:
+            run("DELETE FROM task WHERE expires <= ?", (now,))
+
+    def list_unfinished(self) -> List[str]:
+        """Return the ids of the tasks that have not ended."""
+        with self._lock:
+            rows = self._connection.execute("SELECT id FROM task WHERE NOT is_finished")
+            return [task_id for task_id, in rows]
+
+    def is_alive(self, owner: str) -> bool:
+        """Return whether the process still lives that goes by this name."""
+        path = self._owner_path(owner)
+        return os.path.exists(path) and is_file_locked(path)
+
+    def close(self) -> None:
+        """Let go of the files; what still runs here is then known to be nobody's."""
+        self._mark.close()
+        self._clear(self.owner)
+        with self._lock:
+            self._connection.close()
+
+
+def connect_file(path: str, patience: float = 5.0) -> Any:
+    """Return a connection to an SQLite file that waits `patience` seconds for other processes.
+
+    Any thread may use it, one at a time, and says itself where transactions begin and end.
+    """
+    import sqlite3
+    return sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+
+
+def is_file_locked(path: str) -> bool:
+    """Return whether a process holds the lock on an SQLite file."""
+    import sqlite3
+    with contextlib.closing(connect_file(path, patience=0)) as connection:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            return True
+        return False
+
+
+def check_state_file(path: str, run: Callable) -> None:
+    """Raise UsageError unless a file is a state file of ours; make one of an empty one."""
+    (application,), (version,) = (next(run(f"PRAGMA {name}")) for name
+                                  in ("application_id", "user_version"))
+    (tables,), = run("SELECT count(*) FROM sqlite_master")
+    if tables == 0 and application == 0:
+        run("CREATE TABLE task (id TEXT PRIMARY KEY, is_finished INTEGER, updated REAL, "
+            "expires REAL, data TEXT)")
+        run("CREATE TABLE owner (id TEXT PRIMARY KEY)")
+        run(f"PRAGMA application_id = {STATE_APPLICATION}")
+        run(f"PRAGMA user_version = {STATE_VERSION}")
+    elif (application, version) != (STATE_APPLICATION, STATE_VERSION):
+        raise UsageError(f"{path} is an SQLite file, but not the state file of this version of "
+                         "mcpkit: name another")
+
+
+def read_task(run: Callable, task_id: str) -> Optional[Task]:
+    """Return a task out of a state file, None where it is not there."""
+    row = next(run("SELECT data FROM task WHERE id = ?", (task_id,)), None)
+    return None if row is None else Task(**json.loads(row[0]))
+
+
+def write_task(run: Callable, task: Task) -> None:
+    """Put a task into a state file, in the place of what it was."""
+    run("REPLACE INTO task VALUES (?, ?, ?, ?, ?)",
+        (task.id, task.is_finished, task.updated, task.expires, encode_json(task._asdict())))
+
+
+# =============================================================================================
+# 16. SERVING
 # =============================================================================================
 # The shell around a Server: sockets, threads, clocks. HTTP on http.server with a thread for each
 # connection, and stdio. Everything that decides lies above; here bytes are moved, in time.
@@ -5358,7 +6189,12 @@ def system_runtime() -> Runtime:
                          f"more, but has {len(secret)}")
     return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
                    secret or secrets.token_bytes(32), threading.Lock, threading.Event,
-                   threading.Condition, log_line, log_exception)
+                   threading.Condition, start_thread, log_line, log_exception)
+
+
+def start_thread(run: Callable[[], None]) -> None:
+    """Run a function in a thread of its own, which does not keep the process from ending."""
+    threading.Thread(target=run, daemon=True).start()
 
 
 def log_line(text: str) -> None:
@@ -6472,7 +7308,7 @@ def run_until_told(service: Union[HTTPService, StdioService], told: List[int]) -
 
 def run_server(server: Server, stdio: bool, log: Optional[str] = None, **options: Any) -> None:
     """Serve over stdio, or over HTTP with the options of HTTPService, until told to stop."""
-    with catch_stop_signals() as told:
+    with contextlib.closing(server), catch_stop_signals() as told:
         if stdio:
             service = StdioService(server, *take_stdio(), log=log)
         else:
@@ -6485,7 +7321,7 @@ def run_server(server: Server, stdio: bool, log: Optional[str] = None, **options
 
 
 # =============================================================================================
-# 15. CLIENT
+# 17. CLIENT
 # =============================================================================================
 # In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
 # decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
@@ -6687,10 +7523,11 @@ def decide_era(answer: Optional[Incoming]) -> EraDecision:
     return EraDecision("legacy")
 
 
-def read_result(answer: Incoming) -> dict:
+def read_result(answer: Incoming, capabilities: Mapping = types.MappingProxyType({})) -> dict:
     """Return the result in an answer, complete or with questions (`input_required`).
 
-    Raises the MCPError or ProtocolError that it is instead.
+    A client with the capabilities for tasks may get the handle of one. Raises the MCPError or
+    ProtocolError that it is instead.
     """
     response = answer.response
     if response is None or response.error is not None:
@@ -6698,7 +7535,8 @@ def read_result(answer: Incoming) -> dict:
     kind = response.result.get("resultType", "complete")
     if kind == "input_required":
         return response.result
-    if kind != "complete":
+    if kind != "complete" and not (
+            kind == "task" and not find_undeclared(TASKS_NEEDED, capabilities)):
         # Spec: basic, ResultType: an unrecognized one MUST be considered invalid.
         raise ProtocolError(f"the result is of an unknown resultType: {shorten(kind)}")
     return response.result
@@ -6927,7 +7765,7 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 16. CLIENT TRANSPORTS
+# 18. CLIENT TRANSPORTS
 # =============================================================================================
 # The shell around a Conversation: an HTTP transport on urllib.request whose handlers keep
 # connections alive, a stdio transport around a child process, and Client, which people use.
@@ -7666,10 +8504,9 @@ def _find_ttl(result: dict) -> int:
 class Listening:
     """What one `listen` waits for, and what has come for it."""
 
-    def __init__(self, lists: frozenset, uris: frozenset):
+    def __init__(self, wanted: Filter):
         import queue
-        self.lists = lists
-        self.uris = uris
+        self.filter = wanted
         self.request_id: Any = None          # of the modern subscription
         self.has_ended = False
         self._told: queue.Queue = queue.Queue()
@@ -7682,10 +8519,11 @@ class Listening:
             return []
         if method == "notifications/subscriptions/acknowledged":
             granted = params.get("notifications")
-            return [f"the server will not tell of {name}" for name in build_filter(
-                self.lists, self.uris) if not isinstance(granted, dict) or name not in granted]
-        if any(method == LIST_CHANGES[feature] for feature in self.lists) or (
-                method == "notifications/resources/updated" and params.get("uri") in self.uris):
+            return [f"the server will not tell of {name}" for name in self.filter.to_wire()
+                    if not isinstance(granted, dict) or name not in granted]
+        if any(method == LIST_CHANGES[feature] for feature in self.filter.lists) or (
+                method == "notifications/resources/updated"
+                and params.get("uri") in self.filter.uris):
             self._told.put((method, params))
         return []
 
@@ -7713,7 +8551,8 @@ class Client:
     eras. `on_log(level, data, logger)` gets its log messages, from `log_level` on ("info" where
     none is given). `on_notification(method, params)` is called for everything that it tells,
     `observe(exchange)` after each exchange. Lists and reads are cached for as long as the server
-    says, unless it tells that they have changed.
+    says, unless it tells that they have changed. With the tasks extension among its `capabilities`,
+    the result of a call may be the handle of a task.
 
     Every method raises MCPError (the server answered with an error), ProtocolError (it broke a
     rule) or TransportError (there was no answer).
@@ -7962,7 +8801,7 @@ class Client:
                 if self.conversation.session_id == session_id:
                     self._initialize()
             answer = self._exchange(method, params)
-        return read_result(answer)
+        return read_result(answer, self.conversation.client_capabilities)
 
     def notify(self, method: str, params: Optional[dict] = None) -> None:
         """Send a notification; raises ProtocolError when the server refuses it."""
@@ -8095,13 +8934,13 @@ class Client:
         self.connect()
         lists = [feature for feature, is_wanted in zip(LIST_CHANGES, (tools, prompts, resources))
                  if is_wanted]
-        listening = Listening(frozenset(lists), frozenset(uris))
+        listening = Listening(Filter(lists, frozenset(uris)))
         self._listening.add(listening)
         try:
             if self.era == "modern":
                 self._start_subscription(listening)
             else:
-                for uri in sorted(listening.uris):
+                for uri in sorted(listening.filter.uris):
                     self.request("resources/subscribe", {"uri": uri})
                 self._open_stream()
             yield from iter(listening.take, None)
@@ -8111,7 +8950,7 @@ class Client:
 
     def _start_subscription(self, listening: Listening) -> None:
         """Listen to a modern server, in a thread: the stream is open as long as it is wanted."""
-        params = {"notifications": build_filter(listening.lists, listening.uris)}
+        params = {"notifications": listening.filter.to_wire()}
         message, headers, transport = self._prepare("subscriptions/listen", params)
         listening.request_id = message["id"]
 
@@ -8235,7 +9074,7 @@ class Client:
 
 
 # =============================================================================================
-# 17. PROBE
+# 19. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -8562,7 +9401,7 @@ def explain_get(client: Client) -> List[Check]:
 
 
 # =============================================================================================
-# 18. COMMAND LINE
+# 20. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -8618,6 +9457,10 @@ def run_serve(options: Any) -> int:
              if getattr(options, name) is not None}
     server.limits = server.limits._replace(**given)
     server.sessions = Sessions(server.runtime, server.limits)
+    server.tasks.limits = server.limits
+    if options.state is not None:
+        server.tasks.store.close()
+        server.tasks.store = open_store(options.state, server.runtime)
     server.run(stdio=options.stdio, host=options.host, port=options.port, path=options.path,
                allow_origins=options.allow_origin, allow_hosts=options.allow_host,
                verbose=options.verbose, log=options.log, publish=options.publish,
@@ -9084,6 +9927,8 @@ def add_serve_options(command: Any) -> None:
     command.add_argument("--path", default="/mcp", help="path of the endpoint (%(default)s)")
     command.add_argument("--stdio", action="store_true", help="serve stdin and stdout, not HTTP")
     command.add_argument("--sessions", action="store_true", help="give legacy clients sessions")
+    command.add_argument("--state", metavar="FILE",
+                         help="keep tasks in this file, also when the server ends")
     command.add_argument("--stream", choices=("auto", "always", "never"),
                          help="when answers are event streams")
     command.add_argument("--allow-origin", action="append", default=[], metavar="O",

@@ -105,7 +105,7 @@ def call(method, params=None, request_id=1):
 def ask_modern(service, method, params=None, request_id=1, **headers):
     """Send a modern request with all that it needs, unless `headers` say otherwise."""
     params = {"_meta": META, **(params or {})}
-    name = params.get("name", params.get("uri"))
+    name = params.get("name", params.get("uri", params.get("taskId")))
     given = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
     if name is not None:
         given["Mcp_Name"] = name
@@ -470,7 +470,8 @@ def test_an_error_code_has_one_status_in_each_era():
 
 def test_a_method_that_a_header_names_must_have_the_parameter():
     named = {name: fact.name_param for name, fact in mcpkit.METHODS.items() if fact.name_param}
-    assert named == {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+    assert named == {"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
+                     "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
     assert {mcpkit.METHODS[name].params[param] for name, param in named.items()} == {(str, True)}
     assert set(mcpkit.LIMIT_MEANING) == set(mcpkit.Limits._fields)
 
@@ -1176,7 +1177,8 @@ def classify(method, params=None, meta=META, headers=(), session=None, features=
     params = {**(params or {}), **({} if meta is None else {"_meta": meta})}
     if headers is not None:
         headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": method,
-                   "mcp-name": params.get("name", params.get("uri")), **dict(headers)}
+                   "mcp-name": params.get("name", params.get("uri", params.get("taskId"))),
+                   **dict(headers)}
         headers = {name: value for name, value in headers.items() if isinstance(value, str)}
     message = (mcpkit.Notification(method, params) if request_id is None
                else mcpkit.Request(request_id, method, params))
@@ -1195,6 +1197,7 @@ def with_header(name, value):
 
 LATER_HEADER = {"mcp-protocol-version": "2031-01-01"}
 NO_FEATURES = frozenset()
+EVERY_FEATURE = FEATURES | mcpkit.EXTENSIONS
 # A "ladder" case fails two neighbours at once, and the first of them answers.
 MODERN = by_outcome({
     None: {"a call": modern("tools/call", {"name": "a", "arguments": None}),
@@ -1240,7 +1243,10 @@ MODERN = by_outcome({
         "C95 ping": modern("ping"), "C95 logging": modern("logging/setLevel", {"level": "info"}),
         "C95 subscribe": modern("resources/subscribe", {"uri": "u"}),
         "C95 nope": modern("nope/nope"), "C95 no tools": modern("tools/list", features=NO_FEATURES),
-        "ladder: known, params": modern("completion/complete", features=NO_FEATURES)}})
+        "known before params": modern("completion/complete", features=NO_FEATURES),
+        "ladder: known, declared": modern("tasks/get", {"taskId": "x"})},
+    -32021: {"an extension": modern("tasks/get", {"taskId": "x"}, features=EVERY_FEATURE),
+        "ladder: declared, params": modern("tasks/get", headers=None, features=EVERY_FEATURE)}})
 
 
 @table("code, call", MODERN)
@@ -1289,10 +1295,10 @@ def test_a_refused_version_is_told_what_is_spoken():
 
 
 def test_a_route_says_under_which_revision_a_message_is_served():
-    assert classify("tools/list", session=SESSION)[-2:] == ("modern", "2026-07-28")
+    assert classify("tools/list", session=SESSION)[-3:-1] == ("modern", "2026-07-28")
     assert classify("tools/list", session=SESSION).session is None
-    assert legacy("ping")()[-2:] == ("legacy", "2025-03-26")                         # C47
-    assert legacy("ping", session=SESSION)()[-2:] == ("legacy", "2025-06-18")
+    assert legacy("ping")()[-3:-1] == ("legacy", "2025-03-26")                       # C47
+    assert legacy("ping", session=SESSION)()[-3:-1] == ("legacy", "2025-06-18")
     assert legacy("ping", version="2024-11-05")().version == "2024-11-05"
     offer = mcpkit.Offer(FEATURES, False)
     modern_headers = {"mcp-protocol-version": "2026-07-28"}
@@ -1386,7 +1392,7 @@ def test_the_log_is_one_line_in_each_form():
 
 
 # =============================================================================================
-# 15. CLIENT
+# 17. CLIENT
 # =============================================================================================
 
 def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
@@ -1445,6 +1451,7 @@ def test_a_decision_says_what_is_wrong(words, answer):
     "C29 an error": (refuse(-32602, "bad cursor"), MCPError, ["-32602", "bad cursor", "HTTP 400"]),
     "C29 no id": (refuse(-32602, "bad", request_id=None), MCPError, ["-32602", "bad", "HTTP 400"]),
     "nothing": (build_answer(502), ProtocolError, ["HTTP 502", "no body"]),
+    "a task": (build_answer(result={"resultType": "task"}), ProtocolError, ["task"]),
     "another type": (build_answer(result={"resultType": "later"}), ProtocolError, ["later"])})
 def test_an_answer_without_a_result_is_an_error_that_says_what_came(answer, kind, words):
     error = find_error(mcpkit.read_result, answer)
@@ -1454,6 +1461,8 @@ def test_an_answer_without_a_result_is_an_error_that_says_what_came(answer, kind
 def test_a_result_is_returned_with_and_without_its_type():
     for result in ({"tools": []}, {"resultType": "complete"}):
         assert mcpkit.read_result(build_answer(result=result)) is result
+    handle = {"resultType": "task", "taskId": "x"}
+    assert mcpkit.read_result(build_answer(result=handle), mcpkit.TASKS_NEEDED) is handle
     assert mcpkit.find_title("<HTML><Title a=b> Sign in </title>") == "Sign in"           # C28
 
 
@@ -4137,7 +4146,576 @@ def test_a_legacy_client_answers_by_another_post():
 
 
 # =============================================================================================
-# 12. SERVER
+# 12. TASKS
+# =============================================================================================
+
+TASKS = "io.modelcontextprotocol/tasks"
+CAN_TASKS = {**CAN_ANSWER, "extensions": {TASKS: {}}}
+AGREED = {"action": "accept", "content": {"name": "Ada", "confirm": True}}
+SAID = ANSWERS["sampling/createMessage"]
+
+
+def send_modern(server, method, params, capabilities=CAN_TASKS):
+    """Return the result of a modern request, or the MCPError that it is instead."""
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+    answer = receive(server, call(method, {**params, "_meta": meta}))
+    if "error" in answer:
+        error = answer["error"]
+        return MCPError(error["code"], error["message"], error.get("data"))
+    return answer["result"]
+
+
+def call_task(server, name, capabilities=CAN_TASKS, **arguments):
+    return send_modern(server, "tools/call", {"name": name, "arguments": arguments}, capabilities)
+
+
+def get_task(server, task, method="tasks/get", **params):
+    """Return what a request about a task gives, without what every result has."""
+    answer = send_modern(server, method, {"taskId": task["taskId"], **params})
+    if isinstance(answer, dict):
+        assert answer.pop("resultType") == "complete"
+        assert list(answer.pop("_meta")) == ["io.modelcontextprotocol/serverInfo"]
+    return answer
+
+
+class TaskWatch:
+    """Sees each change of a server's tasks, and so waits without looking again and again."""
+
+    def __init__(self, server):
+        self.server, self.changes = server, queue.Queue()
+        server.tasks._tell = self.changes.put
+
+    def until(self, task, *statuses):
+        """Return what `tasks/get` says once the task is in one of these states, or at its end."""
+        for _ in range(100):
+            seen = get_task(self.server, task)
+            if seen["status"] in (statuses or ("completed", "failed", "cancelled")):
+                return seen
+            self.changes.get(timeout=WAIT)
+        raise AssertionError(seen)
+
+
+def run_task(server, name, **arguments):
+    """Return the end of a task that asks nothing."""
+    watch = TaskWatch(server)
+    return watch.until(call_task(server, name, **arguments))
+
+
+def build_task_server(**options):
+    """Return a server whose tools run as tasks; `server.gate` lets `wait` go on."""
+    server = Server("jobs", sessions=True, **options)
+    server.gate, server.seen = threading.Event(), []
+
+    @server.tool(task="optional")
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    @server.tool(task="required")
+    def must() -> str:
+        server.seen.append("must")
+        return "done"
+
+    @server.tool(task="optional")
+    def fail():
+        raise ToolError("no luck")
+
+    @server.tool(task="optional")
+    def refuse():
+        raise MCPError(-32050, "not today", {"try": "tomorrow"})
+
+    @server.tool(task="optional")
+    def crash():
+        raise RuntimeError("secret of the house")
+
+    @server.tool(task="optional")
+    def unsendable():
+        return ToolResult(content=[object()])
+
+    @server.tool(task="optional", task_seconds=5, poll_seconds=0.25)
+    def wait(ctx: Context) -> str:
+        ctx.progress(1, 2, "waiting")
+        ctx.progress(1, 2, "this is no progress")
+        ctx.progress(2, 2)
+        ctx.log("error", "nobody hears this")
+        server.gate.wait(WAIT)
+        server.seen.append(ctx.cancelled)
+        return "waited"
+
+    @server.tool(task="optional")
+    def confirm(ctx: Context) -> str:
+        server.seen.append("confirm")
+        return ctx.elicit("Your name?", NAME_FORM).content["name"]
+
+    @server.tool(task="optional")
+    def both(ctx: Context) -> str:
+        answers = ctx.ask({"name": mcpkit.Elicitation("Name?", NAME_FORM),
+                           "order": mcpkit.Elicitation("What?", Order)})
+        again = ctx.ask({"name": mcpkit.Elicitation("Name, again?", NAME_FORM)})
+        return f"{answers['order'].content.color.name} {again['name'].content['name']}"
+
+    @server.tool(task="required", asks="before")
+    def prepare(ctx: Context, late: bool = False) -> str:
+        server.seen.append("prepare")
+        first = ctx.elicit("First?", NAME_FORM, key="first").content["name"]
+        second = ctx.elicit("Second?", NAME_FORM, key="second").content["name"]
+        ctx.start_task()
+        server.gate.wait(WAIT)
+        return first + second + (ctx.sample("Third?")["model"] if late else "")
+
+    @server.tool(task="optional", asks="before")
+    def ask_and_end(ctx: Context) -> str:
+        return ctx.elicit("Name?", NAME_FORM).content["name"]
+
+    @server.tool(task="optional", asks="before")
+    def fail_before():
+        raise MCPError(-32050, "not today")
+
+    return server
+
+
+def test_a_call_that_becomes_a_task_is_answered_with_its_handle_and_nothing_else():
+    server = build_task_server(runtime=mcpkit.system_runtime()._replace(wall_now=lambda: 1e9 + 0.25))
+    handle = call_task(server, "wait")
+    assert re.fullmatch("[0-9a-f]{32}", handle.pop("taskId"))
+    del handle["_meta"]
+    assert handle == {"resultType": "task", "status": "working", "ttlMs": 5000,
+                      "pollIntervalMs": 250, "createdAt": "2001-09-09T01:46:40.250Z",
+                      "lastUpdatedAt": "2001-09-09T01:46:40.250Z"}
+    server.gate.set()
+
+
+ENDS = {
+    "a result": ("add", {"a": 2}),
+    "a tool's failure is a result": ("fail", {}),
+    "a tool that crashes has a result that says nothing of it": ("crash", {}),
+    "an error of the method is the end of the task": ("refuse", {}),
+    "what cannot be sent is an internal error": ("unsendable", {}),
+}
+
+
+@cases(ENDS)
+def test_a_task_ends_with_what_the_call_would_have_given(case):
+    name, arguments = case
+    server = build_task_server()
+    with quiet_log(server):
+        direct = call_task(server, name, META, **arguments)
+        task = run_task(server, name, **arguments)
+    if isinstance(direct, MCPError):
+        assert (task["status"], task["error"]) == ("failed", direct.to_wire())
+        assert task["statusMessage"] == direct.message
+    else:
+        assert (task["status"], task["result"]) == ("completed", direct)
+    assert ("error" in task) != ("result" in task)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"a": "x"}, {"a": 1, "c": 2}])
+def test_arguments_that_break_the_schema_make_no_task(arguments):
+    result = call_task(build_task_server(), "add", **arguments)
+    assert result["isError"] and result["resultType"] == "complete"
+
+
+UNABLE = {"nothing declared": {}, "another extension": {"extensions": {"com.example/x": {}}},
+          "something that is no object": {"extensions": {TASKS: True}},
+          "the capability of 2025-11-25": {"tasks": {"requests": {"tools": {"call": {}}}}}}
+
+
+@cases(UNABLE)
+def test_a_client_without_the_extension_never_gets_a_task(case):
+    server = build_task_server()
+    assert call_task(server, "add", case, a=2)["structuredContent"] == 3
+    refusal = call_task(server, "must", case)
+    assert (refusal.code, refusal.data) == (-32021, {"requiredCapabilities": {
+        "extensions": {TASKS: {}}}})
+    assert server.seen == []
+
+
+def test_a_legacy_client_never_gets_a_task_whatever_it_declares():
+    server, channel = build_task_server(), AnsweringChannel(capabilities=CAN_TASKS)
+    assert call_legacy(server, tool_call("add", a=2), channel)["result"]["content"]
+    assert call_legacy(server, tool_call("must"), channel)["error"]["code"] == -32021
+    assert call_legacy(server, tool_call("confirm"), channel)["result"]["content"][0][
+        "text"] == "Ada"
+    server.gate.set()
+    channel = AnsweringChannel(capabilities=CAN_TASKS)
+    assert find_text(call_legacy(server, tool_call("ask_and_end"), channel)) == "Ada"
+    assert server.seen == ["confirm"]
+
+
+TASK_METHODS = {"tasks/get": {}, "tasks/update": {"inputResponses": {}}, "tasks/cancel": {}}
+
+
+@pytest.mark.parametrize("method", TASK_METHODS)
+def test_a_request_about_a_task_needs_the_extension_before_a_task_and_a_task_after(method):
+    server, params = build_task_server(), {"taskId": "nope", **TASK_METHODS[method]}
+    assert send_modern(server, method, params, {}).code == -32021
+    assert send_modern(server, method, {**params, "taskId": 7}, {}).code == -32021
+    unknown = send_modern(server, method, params)
+    assert (unknown.code, unknown.message) == (-32602,
+                                               "Unknown task: nope has expired, or never was")
+    assert send_modern(server, method, {**params, "taskId": 7}).code == -32602
+    assert send_modern(build_asking_server(), method, params).code == -32601
+    assert receive(server, call(method, params))["error"]["code"] == -32601
+
+
+def test_an_update_without_answers_is_refused():
+    assert send_modern(build_task_server(), "tasks/update", {"taskId": "x"}).code == -32602
+
+
+@pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
+def test_what_the_extension_does_not_have_is_no_method(method):
+    assert send_modern(build_task_server(), method, {"taskId": "x"}).code == -32601
+
+
+def test_the_extension_is_declared_where_a_tool_may_be_a_task_and_to_modern_clients_only():
+    server = build_task_server()
+    discovered = send_modern(server, "server/discover", {}, {})["capabilities"]
+    assert discovered["extensions"] == {TASKS: {}} and "tasks" not in discovered
+    opened = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"]
+    assert set(opened["capabilities"]) == {"logging", "tools"}
+    plain = send_modern(build_asking_server(), "server/discover", {}, {})["capabilities"]
+    assert "extensions" not in plain
+
+
+def test_a_task_id_is_repeated_by_the_name_header():
+    server = build_task_server()
+    with mcpkit.HTTPService(server, port=0) as service:
+        meta = {**META, "io.modelcontextprotocol/clientCapabilities": CAN_TASKS}
+        task = ask_modern(service, "tools/call", {"name": "add", "arguments": {"a": 1},
+                                                  "_meta": meta}).json["result"]
+        about = {"taskId": task["taskId"], "_meta": meta}
+        assert ask_modern(service, "tasks/get", about).json["result"]["taskId"] == task["taskId"]
+        wrong = ask_modern(service, "tasks/get", about, Mcp_Name="another")
+        assert (wrong.status, wrong.json["error"]["code"]) == (400, -32020)
+        refused = ask_modern(service, "tasks/get", {"taskId": task["taskId"]})
+        assert (refused.status, refused.json["error"]["code"]) == (400, -32021)
+
+
+def test_a_stray_task_parameter_asks_for_nothing():
+    result = send_modern(build_task_server(), "tools/call", {
+        "name": "add", "arguments": {"a": 1}, "task": {"ttl": 5}}, {})
+    assert result["structuredContent"] == 2
+
+
+def test_a_task_shows_the_messages_of_its_progress_and_drops_its_logs():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "wait")
+    assert watch.changes.get(timeout=WAIT).message == "waiting"
+    assert get_task(server, task)["statusMessage"] == "waiting"
+    server.gate.set()
+    done = watch.until(task)
+    assert done["status"] == "completed" and "statusMessage" not in done
+
+
+def test_a_cancelled_task_is_over_at_once_and_stays_so():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "wait")
+    assert watch.changes.get(timeout=WAIT).message == "waiting"
+    assert get_task(server, task, "tasks/cancel") == {}
+    seen = get_task(server, task)
+    assert (seen["status"], seen["statusMessage"]) == ("cancelled", "cancelled by the client")
+    assert get_task(server, task, "tasks/cancel") == {}
+    server.gate.set()
+    wait_for(lambda: not server.tasks._running)
+    assert server.seen == [True] and get_task(server, task) == seen
+    assert watch.changes.get(timeout=WAIT).status == "cancelled" and watch.changes.empty()
+
+
+def wait_for(is_so):
+    """Wait until something is so that nobody tells of."""
+    deadline, pause = time.monotonic() + WAIT, threading.Event()
+    while not is_so():
+        assert time.monotonic() < deadline
+        pause.wait(0.01)
+
+
+def test_a_finished_task_can_be_cancelled_and_updated_without_effect():
+    server = build_task_server()
+    done = run_task(server, "add", a=1)
+    assert get_task(server, done, "tasks/cancel") == {}
+    assert get_task(server, done, "tasks/update", inputResponses={"elicitation": AGREED}) == {}
+    assert get_task(server, done) == done
+
+
+def test_a_task_asks_and_goes_on_with_the_answer_where_it_was():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "confirm")
+    seen = watch.until(task, "input_required")
+    assert seen["inputRequests"] == {"elicitation": {
+        "method": "elicitation/create",
+        "params": {"message": "Your name?", "requestedSchema": NAME_FORM}}}
+    update = functools.partial(get_task, server, task, "tasks/update")
+    assert update(inputResponses={"stranger": AGREED, "another": 7}) == {}
+    assert get_task(server, task) == seen
+    for wrong in (7, {}, {"action": "accept", "content": {"name": 7}}):
+        refused = update(inputResponses={"elicitation": wrong})
+        assert refused.code == -32602 and "Invalid answer to elicitation: " in refused.message
+        assert get_task(server, task) == seen
+    assert update(inputResponses={"elicitation": AGREED}) == {}
+    assert watch.until(task)["result"]["content"][0]["text"] == "Ada"
+    assert server.seen == ["confirm"]
+
+
+def test_what_a_task_asks_at_once_is_answered_one_by_one_and_never_under_the_same_key_again():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "both")
+    assert set(watch.until(task, "input_required")["inputRequests"]) == {"name", "order"}
+    get_task(server, task, "tasks/update", inputResponses={"name": AGREED})
+    seen = get_task(server, task)
+    assert (seen["status"], set(seen["inputRequests"])) == ("input_required", {"order"})
+    get_task(server, task, "tasks/update", inputResponses={
+        "name": AGREED, "order": {"action": "accept", "content": {"item": "pen",
+                                                                  "color": "blue"}}})
+    assert set(watch.until(task, "input_required")["inputRequests"]) == {"name-2"}
+    get_task(server, task, "tasks/update", inputResponses={"name-2": AGREED})
+    assert watch.until(task)["result"]["content"][0]["text"] == "BLUE Ada"
+
+
+@pytest.mark.parametrize("capabilities, status", [({}, "failed"), (CAN_ANSWER, "input_required")])
+def test_a_task_asks_only_what_its_client_declared(capabilities, status):
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "confirm", {**capabilities, "extensions": {TASKS: {}}})
+    seen = watch.until(task, "failed", "input_required")
+    assert seen["status"] == status
+    assert seen.get("error", {"code": -32021})["code"] == -32021
+    get_task(server, task, "tasks/cancel")
+
+
+def test_a_task_that_is_cancelled_while_it_asks_ends_its_handler():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "confirm")
+    watch.until(task, "input_required")
+    get_task(server, task, "tasks/cancel")
+    wait_for(lambda: not server.tasks._running)
+    assert set(get_task(server, task)) == {
+        "taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs",
+        "pollIntervalMs"}
+
+
+def call_rounds(server, name, rounds, **arguments):
+    """Return the results of a call whose questions are answered round by round."""
+    params, results = {"name": name, "arguments": arguments}, []
+    for _ in range(rounds):
+        result = send_modern(server, "tools/call", params)
+        results.append(result)
+        if result["resultType"] == "input_required":
+            params = {**params, "requestState": result["requestState"],
+                      "inputResponses": dict.fromkeys(result["inputRequests"], AGREED)}
+    return results
+
+
+def test_a_tool_that_asks_before_becomes_a_task_after_its_last_question():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    first, second, task = call_rounds(server, "prepare", 3)
+    assert [result["resultType"] for result in (first, second, task)] == [
+        "input_required", "input_required", "task"]
+    assert not {"taskId"} & {*first, *second}
+    assert not {"requestState", "inputRequests"} & set(task)
+    assert server.seen == ["prepare"] * 3
+    assert get_task(server, task)["status"] == "working"
+    server.gate.set()
+    assert watch.until(task)["result"]["content"][0]["text"] == "AdaAda"
+
+
+def test_what_is_asked_after_the_start_is_asked_within_the_task():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    server.gate.set()
+    task = call_rounds(server, "prepare", 3, late=True)[-1]
+    assert set(watch.until(task, "input_required")["inputRequests"]) == {"sampling"}
+    get_task(server, task, "tasks/update", inputResponses={"sampling": SAID})
+    assert watch.until(task)["result"]["content"][0]["text"] == "AdaAdam"
+
+
+def test_a_tool_that_asks_before_and_just_ends_is_a_task_at_its_end():
+    server = build_task_server()
+    first, task = call_rounds(server, "ask_and_end", 2)
+    assert (first["resultType"], task["resultType"]) == ("input_required", "task")
+    assert TaskWatch(server).until(task)["result"]["content"][0]["text"] == "Ada"
+
+
+def test_what_fails_before_there_is_a_task_is_the_error_of_the_call():
+    server = build_task_server()
+    assert call_task(server, "fail_before").code == -32050
+    assert call_task(server, "prepare", {"extensions": {TASKS: {}}}).code == -32021
+    wait_for(lambda: server.tasks._threads == 0)
+
+
+def test_the_state_of_another_call_starts_no_task():
+    server = build_task_server()
+    first, = call_rounds(server, "ask_and_end", 1)
+    refused = send_modern(server, "tools/call", {
+        "name": "prepare", "requestState": first["requestState"],
+        "inputResponses": {"elicitation": AGREED}})
+    assert refused.code == -32602 and server.seen == []
+
+
+def test_start_task_changes_nothing_where_a_call_is_no_task():
+    server = build_asking_server()
+
+    @server.tool
+    def plain(ctx: Context) -> str:
+        ctx.start_task()
+        return ctx.elicit("Name?", NAME_FORM).content["name"]
+
+    assert find_text(call_legacy(server, tool_call("plain"), AnsweringChannel())) == "Ada"
+    assert find_text(call_modern(server, tool_call("plain"), capabilities=CAN_TASKS)[0]) == "Ada"
+
+
+def test_a_server_hears_of_each_change_of_a_task_in_order():
+    changes = queue.Queue()
+    server = build_task_server()
+    server.tasks._tell = lambda task: changes.put(task.to_wire())
+    assert mcpkit.Server("x").tasks._tell.__name__ == "_task_changed"
+    task = call_task(server, "confirm")
+    assert changes.get(timeout=WAIT) == get_task(server, task)
+    get_task(server, task, "tasks/update", inputResponses={"elicitation": AGREED})
+    assert [changes.get(timeout=WAIT)["status"] for _ in range(2)] == ["working", "completed"]
+    get_task(server, task, "tasks/cancel")
+    assert changes.empty()
+
+
+# ---- limits
+
+def test_only_so_many_tasks_run_and_an_end_makes_room():
+    server = build_task_server(max_running_tasks=2)
+    watch = TaskWatch(server)
+    tasks = [call_task(server, "wait") for _ in range(2)]
+    refused = call_task(server, "add", a=1)
+    assert (refused.code, refused.message) == (
+        -32603, "Too many tasks: no more than 2 run here at a time; try again later")
+    get_task(server, tasks[0], "tasks/cancel")
+    assert call_task(server, "add", a=1).code == -32603       # its thread still runs
+    server.gate.set()
+    assert watch.until(tasks[1])["status"] == "completed"
+    wait_for(lambda: server.tasks._threads == 0)
+    assert run_task(server, "add", a=1)["status"] == "completed"
+
+
+def test_where_no_thread_is_to_be_had_the_call_is_refused_and_nothing_is_kept():
+    def start_thread(run):
+        raise RuntimeError("can't start new thread")
+    server = build_task_server(runtime=mcpkit.system_runtime()._replace(
+        start_thread=start_thread))
+    assert call_task(server, "add", a=1).code == -32603
+    assert (server.tasks._threads, server.tasks.store.list_unfinished()) == (0, [])
+
+
+def test_only_so_many_tasks_are_kept_and_those_that_ended_first_make_room():
+    server = build_task_server(max_tasks=2)
+    first, second, third = (run_task(server, "add", a=number) for number in range(3))
+    assert get_task(server, first).code == -32602
+    assert [get_task(server, task)["status"] for task in (second, third)] == ["completed"] * 2
+    waiting = [call_task(server, "wait") for _ in range(2)]
+    refused = call_task(server, "add", a=1)
+    assert refused.message == ("Too many tasks: 2 are kept here and none has ended; "
+                               "try again later")
+    assert [get_task(server, task)["status"] for task in waiting] == ["working"] * 2
+    server.gate.set()
+
+
+def test_a_task_is_forgotten_when_its_time_is_over_and_its_handler_is_told():
+    now = [1000.0]
+    server = build_task_server(task_seconds=60, runtime=mcpkit.system_runtime()._replace(
+        wall_now=lambda: now[0], now=lambda: now[0]))
+    done, waiting = run_task(server, "add", a=1), call_task(server, "wait")
+    assert (done["ttlMs"], waiting["ttlMs"]) == (60_000, 5000)
+    now[0] = 1005.0
+    assert get_task(server, done)["status"] == "completed"
+    assert get_task(server, waiting).code == -32602
+    assert server.tasks.store.find(waiting["taskId"]) is None
+    server.gate.set()
+    wait_for(lambda: not server.tasks._running)
+    assert server.seen == [True]
+    now[0] = 1060.0
+    assert get_task(server, done).code == -32602
+
+
+def test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same():
+    server = Server("x", task_seconds=float("inf"))
+    server.tool(name="t", task="required", poll_seconds=1e-9)(lambda: "x")
+    handle = call_task(server, "t")
+    assert (handle["ttlMs"], handle["pollIntervalMs"]) == (10 ** 12, 1)
+
+
+def test_who_listens_for_a_task_is_told_of_each_change_of_its_own_only():
+    server = build_task_server()
+    other, told, channel = call_task(server, "add", a=1), [], mcpkit.Channel()
+
+    def follow(stream):
+        stream.attach(channel)
+        told.extend(stream.read(channel, 0))
+        task = server.tasks.read(other["taskId"])
+        server._task_changed(task)
+        server._task_changed(task._replace(id="of another"))
+        told.extend(stream.read(channel, 0))
+        return True
+
+    channel.follow = follow
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": CAN_TASKS}
+    receive(server, call("subscriptions/listen", {"_meta": meta, "notifications": {
+        "taskIds": [other["taskId"], "unknown"]}}, 5), channel=channel)
+    acknowledged, changed = [json.loads(text) for _, text in told]
+    mark = {"_meta": {"io.modelcontextprotocol/subscriptionId": 5}}
+    assert acknowledged["params"] == {"notifications": {"taskIds": [other["taskId"]]}, **mark}
+    assert changed["method"] == "notifications/tasks"
+    assert changed["params"].items() >= {"taskId": other["taskId"], **mark}.items()
+
+
+def test_only_a_client_with_the_extension_may_listen_for_tasks():
+    answer = receive(build_task_server(), call("subscriptions/listen", {
+        "_meta": META, "notifications": {"taskIds": ["x"]}}))
+    assert answer["error"]["code"] == -32021
+
+
+def test_a_task_is_known_only_to_who_started_it(monkeypatch):
+    server = build_task_server()
+    done = run_task(server, "add", a=1)
+    monkeypatch.setattr(mcpkit.Route, "subject", "somebody else")
+    for method, params in TASK_METHODS.items():
+        refused = get_task(server, done, method, **params)
+        assert (refused.code, refused.message) == (
+            -32602, f"Unknown task: {done['taskId']} has expired, or never was")
+
+
+def test_many_tasks_at_once_do_not_get_in_each_others_way(tmp_path):
+    server = build_task_server(state=str(tmp_path / "state"), max_running_tasks=50)
+    watch = TaskWatch(server)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        tasks = list(pool.map(lambda number: call_task(server, "add", a=number), range(40)))
+    assert [watch.until(task)["result"]["structuredContent"] for task in tasks] == [
+        *range(1, 41)]
+    server.close()
+
+
+ODD_VALUES = [None, 0, "", "x", [], {}, {"x": 1}, [1], True, "\ud800", "x" * 5000, 1e300]
+
+
+def test_garbage_about_a_task_is_never_an_internal_error():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "both")
+    watch.until(task, "input_required")
+    choose = random.Random(11)
+    for _ in range(300):
+        odd = choose.choice(ODD_VALUES)
+        params = {"taskId": choose.choice([task["taskId"], odd]),
+                  "inputResponses": choose.choice([
+                      odd, {choose.choice(["name", "order", "x"]): choose.choice([
+                          odd, {"action": odd}, {"action": "accept", "content": odd}])}])}
+        answer = send_modern(server, choose.choice(["tasks/get", "tasks/update"]), params)
+        assert isinstance(answer, dict) or answer.code == -32602, params
+    get_task(server, task, "tasks/cancel")
+
+
+# =============================================================================================
+# 13. SERVER
 # =============================================================================================
 
 TOOL_RESULTS = {
@@ -4364,6 +4942,13 @@ REGISTRATION_FAULTS = {
     "a completion without value": lambda server: server.completion("greet", "polite")(
         lambda v: []),
     "an unknown limit": lambda server: Server("x", max_sighs=3),
+    "a task that must not be": lambda server: server.tool(name="t", task="never")(lambda: None),
+    "a task that asks afterwards": lambda server: server.tool(
+        name="t", task="optional", asks="after")(lambda: None),
+    "a task that is kept for no time": lambda server: server.tool(
+        name="t", task="optional", task_seconds=0)(lambda: None),
+    "a task to be looked at all the time": lambda server: server.tool(
+        name="t", task="optional", poll_seconds=float("nan"))(lambda: None),
     "an unknown stream mode": lambda server: Server("x", stream="sometimes"),
     "a template that its function does not know":
         lambda server: server.resource("a://{b}")(lambda c: None),
@@ -4577,7 +5162,292 @@ def test_what_was_removed_is_listed_and_served_no_more():
 
 
 # =============================================================================================
-# 14. SERVING
+# 15. STATE FILE
+# =============================================================================================
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    path = str(tmp_path / "state") if request.param == "file" else None
+    store = mcpkit.open_store(path, mcpkit.system_runtime())
+    yield store
+    store.close()
+
+
+def make_task(task_id, status="working", updated=0.0, ttl_ms=10_000, owner="o"):
+    return mcpkit.Task(task_id, "p", owner, 0.0, updated, ttl_ms, 1000, status)
+
+
+def test_a_store_gives_back_what_it_keeps(store):
+    task = make_task("a")._replace(message="\u2028 \U0001f600", detail={"k": [1, None]},
+                                   answers={"x": {}})
+    assert store.add(task, 10) and store.add(make_task("b", "failed"), 10)
+    assert store.find("a") == task and store.find("c") is None
+    assert store.list_unfinished() == ["a"]
+
+
+def test_a_store_changes_a_task_in_one_step_or_not_at_all(store):
+    store.add(make_task("a"), 10)
+    rename = lambda task: task._replace(message="new")  # noqa: E731
+    assert store.change("a", rename) == store.find("a") == make_task("a")._replace(message="new")
+    assert store.change("a", rename) is None and store.change("b", rename) is None
+    with pytest.raises(ZeroDivisionError):
+        store.change("a", lambda task: 1 / 0)
+    assert store.change("a", lambda task: task.finish("cancelled")).status == "cancelled"
+    assert store.list_unfinished() == []
+
+
+def test_a_store_makes_room_by_those_that_ended_first(store):
+    for task in (make_task("a"), make_task("b", "failed", 3), make_task("c", "completed", 2),
+                 make_task("d", "cancelled", 4)):
+        assert store.add(task, 4)
+    assert store.add(make_task("e"), 4)
+    assert [name for name in "abcde" if store.find(name)] == ["a", "b", "d", "e"]
+    assert not store.add(make_task("f"), 2)
+    assert [name for name in "abcdef" if store.find(name)] == ["a", "b", "d", "e"]
+    assert store.add(make_task("g"), 3)
+    assert [name for name in "abcdefg" if store.find(name)] == ["a", "e", "g"]
+
+
+def test_a_store_forgets_what_has_expired(store):
+    for name, ttl_ms in (("a", 1000), ("b", 2000), ("c", 2001)):
+        store.add(make_task(name, ttl_ms=ttl_ms), 10)
+    store.expire(2.0)
+    assert store.list_unfinished() == ["c"]
+
+
+@pytest.mark.parametrize("state", [None, "state"])
+def test_a_server_that_was_closed_begins_no_task_and_knows_of_none(tmp_path, state):
+    server = build_task_server(state=state and tmp_path / state)
+    done = run_task(server, "add", a=1)
+    server.close()
+    assert call_task(server, "add", a=1).message.startswith("This server is stopping")
+    for method, params in TASK_METHODS.items():
+        assert get_task(server, done, method, **params).code == -32602
+
+
+def list_files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_finished_tasks_are_there_after_a_restart(tmp_path):
+    server = build_task_server(state=tmp_path / "state")
+    done, failed = run_task(server, "add", a=1), run_task(server, "refuse")
+    server.close()
+    server.close()
+    assert list_files(tmp_path) == ["state"]
+    again = build_task_server(state=tmp_path / "state")
+    assert get_task(again, done) == done and get_task(again, failed) == failed
+    again.close()
+
+
+def test_a_task_that_was_running_when_its_server_ended_has_failed(tmp_path):
+    server = build_task_server(state=str(tmp_path / "state"))
+    watch = TaskWatch(server)
+    waiting, asking = call_task(server, "wait"), call_task(server, "confirm")
+    watch.until(asking, "input_required")
+    server.close()
+    again = build_task_server(state=str(tmp_path / "state"))
+    for task in (waiting, asking):
+        seen = get_task(again, task)
+        assert (seen["status"], seen["error"]["code"]) == ("failed", -32603)
+        assert seen["statusMessage"] == seen["error"]["message"] == (
+            "the task was interrupted: what ran it has ended without an outcome; call again")
+        assert "inputRequests" not in seen
+    server.gate.set()
+    wait_for(lambda: server.tasks._threads == 0)
+    assert server.seen == ["confirm", True]         # the handler was told, and wrote nothing down
+    assert get_task(again, waiting)["status"] == "failed"
+    again.close()
+
+
+def test_two_servers_on_one_file_are_as_one(tmp_path):
+    one, two = (build_task_server(state=str(tmp_path / "state")) for _ in range(2))
+    watch = TaskWatch(one)
+    asking, waiting = call_task(one, "confirm"), call_task(one, "wait")
+    watch.until(asking, "input_required")
+    assert get_task(two, asking) == get_task(one, asking)
+    assert get_task(two, waiting)["status"] == "working"
+    assert get_task(two, asking, "tasks/update", inputResponses={"elicitation": AGREED}) == {}
+    done = watch.until(asking)
+    assert done["result"]["content"][0]["text"] == "Ada" and get_task(two, asking) == done
+    assert get_task(two, waiting, "tasks/cancel") == {}
+    assert get_task(one, waiting)["status"] == "cancelled"
+    running = one.tasks._running[waiting["taskId"]]
+    wait_for(lambda: running.cancelled)
+    one.gate.set()
+    one.close()
+    assert get_task(two, done) == done
+    two.close()
+    assert list_files(tmp_path) == ["state"]
+
+
+def test_interrupted_tasks_make_room_for_new_ones(tmp_path):
+    options = {"state": str(tmp_path / "state"), "max_tasks": 1}
+    one, two = build_task_server(**options), build_task_server(**options)
+    waiting = call_task(one, "wait")
+    assert call_task(two, "add", a=1).code == -32603
+    one.close()
+    assert run_task(two, "add", a=1)["status"] == "completed"
+    assert get_task(two, waiting).code == -32602
+    one.gate.set()
+    two.close()
+
+
+def test_an_end_that_cannot_be_written_down_is_a_failure_and_not_silence(tmp_path):
+    server = build_task_server(state=str(tmp_path / "state"))
+    server.tool(name="big", task="required")(lambda: "x" * 500_000)
+    server.tasks.store._connection.execute("PRAGMA max_page_count = 20")
+    with quiet_log(server) as lines:
+        task = call_task(server, "big")
+        wait_for(lambda: server.tasks._threads == 0)
+    assert lines == ["tool big as a task failed"]
+    assert get_task(server, task)["error"]["message"].startswith("the task was interrupted")
+    assert run_task(server, "add", a=1)["status"] == "completed"
+    server.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes")
+def test_a_state_file_is_its_owners_only(tmp_path):
+    server = build_task_server(state=str(tmp_path / "state"))
+    run_task(server, "add", a=1)
+    assert {name: (tmp_path / name).stat().st_mode & 0o777 for name in list_files(tmp_path)
+            if not name.endswith(server.tasks.store.owner)} == dict.fromkeys(
+                ["state", "state-shm", "state-wal"], 0o600)
+    server.close()
+
+
+def make_database(path, *statements):
+    import sqlite3
+    with contextlib.closing(sqlite3.connect(str(path))) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+BAD_STATES = {
+    "a folder": (lambda path: path.mkdir(), "unable to open database file"),
+    "in a folder that is not there": (lambda path: None, "No such file or directory"),
+    "some text": (lambda path: path.write_text("hello " * 100), "file is not a database"),
+    "a database of somebody else": (
+        lambda path: make_database(path, "CREATE TABLE task (x)"),
+        "is an SQLite file, but not the state file of this version of mcpkit: name another"),
+    "a file of a later version": (
+        lambda path: make_database(path, "CREATE TABLE task (x)", "PRAGMA user_version = 2",
+                                   "PRAGMA application_id = 0x6d63706b"),
+        "is an SQLite file, but not the state file of this version of mcpkit: name another"),
+}
+
+
+@cases(BAD_STATES)
+def test_a_state_file_that_cannot_be_used_is_one_line_and_stays_as_it_is(tmp_path, case):
+    make, message = case
+    path = tmp_path / ("nowhere/state" if message.startswith("No such") else "state")
+    make(path)
+    before = path.read_bytes() if path.is_file() else list_files(tmp_path)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        Server("x", state=str(path))
+    ran = run("serve", "--state", str(path), "--port", "0")
+    assert (ran.code, ran.err.count("\n")) == (2, 1) and message in ran.err
+    assert before == (path.read_bytes() if path.is_file() else list_files(tmp_path))
+
+
+def test_without_a_state_file_nothing_of_sqlite_is_loaded(tmp_path):
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); import mcpkit; mcpkit.Server('x'); "
+            "sys.exit('sqlite3' in sys.modules)")
+    assert run_python(tmp_path, "-c", code, str(ROOT)) == (0, "", "")
+
+
+JOBS_FILE = """
+import threading
+from mcpkit import Server
+
+server = Server("jobs", state="own.db")
+
+@server.tool(task="required")
+def done() -> str:
+    return "done"
+
+@server.tool(task="required")
+def hang() -> str:
+    threading.Event().wait()
+"""
+
+
+class JobsChild:
+    """A process that serves JOBS_FILE with its state in `state`."""
+
+    def __init__(self, folder, *words):
+        (folder / "jobs.py").write_text(JOBS_FILE)
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "serve", "jobs.py", *words],
+            cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def __enter__(self):
+        self.url = re.search(r"http://\S+", self.process.stdout.readline().decode()).group()
+        self.client = Client(self.url, capabilities={"extensions": {TASKS: {}}})
+        return self
+
+    def until_finished(self, task):
+        for _ in range(1000):
+            seen = self.client.request("tasks/get", {"taskId": task["taskId"]})
+            if seen["status"] != "working":
+                return seen
+        raise AssertionError(seen)
+
+    def __exit__(self, *_):
+        self.client.close()
+        self.process.kill()
+        self.process.communicate(timeout=WAIT)
+
+
+def test_a_server_that_is_killed_loses_only_what_it_was_doing(tmp_path):
+    words = ["--state", "state", "--port", "0"]
+    with JobsChild(tmp_path, *words) as child, JobsChild(tmp_path, *words) as witness:
+        done, hanging = child.client.call_tool("done"), child.client.call_tool("hang")
+        assert done["resultType"] == hanging["resultType"] == "task"
+        result = child.until_finished(done)["result"]
+        assert result["content"] == [{"type": "text", "text": "done"}]
+        for client in (child.client, witness.client):
+            about = {"taskId": hanging["taskId"]}
+            assert client.request("tasks/get", about)["status"] == "working"
+        child.process.kill()
+        child.process.wait(WAIT)
+        seen = witness.client.request("tasks/get", about)
+        assert (seen["status"], seen["error"]["code"]) == ("failed", -32603)
+    with JobsChild(tmp_path, *words) as again:
+        assert again.until_finished(done)["result"] == result
+        assert again.until_finished(hanging) == seen
+        # The files of those that were killed are gone, that of the living one is there.
+        assert len([name for name in list_files(tmp_path)
+                    if re.fullmatch("state-[0-9a-f]{32}", name)]) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_server_ends_at_ctrl_c_also_while_a_task_runs(tmp_path):
+    import signal
+    with JobsChild(tmp_path, "--state", "state", "--port", "0") as child:
+        child.client.call_tool("hang")
+        child.process.send_signal(signal.SIGINT)
+        assert child.process.wait(WAIT) == 0
+        assert child.process.stderr.read() == b""
+    assert {"state"} == {name for name in list_files(tmp_path) if name.startswith("state")}
+
+
+def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path):
+    (tmp_path / "jobs.py").write_text(JOBS_FILE)
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", "--stdio",
+               str(tmp_path / "jobs.py"), "--state", str(tmp_path / "state")]
+    with Client(command, capabilities={"extensions": {TASKS: {}}}) as client:
+        task = client.call_tool("hang")
+        assert client.request("tasks/get", {"taskId": task["taskId"]})["status"] == "working"
+        assert client.request("tasks/cancel", {"taskId": task["taskId"]})["resultType"] == (
+            "complete")
+        assert client.request("tasks/get", {"taskId": task["taskId"]})["status"] == "cancelled"
+    assert "state" in list_files(tmp_path)
+
+
+# =============================================================================================
+# 16. SERVING
 # =============================================================================================
 
 def test_a_request_is_answered_with_one_json_object(pong):
@@ -5194,6 +6064,11 @@ def without_times(entries):
             for entry in entries]
 
 
+def assert_same(entries, expected):
+    """Assert that two logs have the same lines; a line follows its answer in its own time."""
+    assert sorted(map(repr, entries)) == sorted(map(repr, expected))
+
+
 def test_each_request_is_one_line_of_the_log_when_it_has_ended():
     with logging_service(sessions=True) as (service, entries):
         session_id = open_session(service)
@@ -5209,14 +6084,13 @@ def test_each_request_is_one_line_of_the_log_when_it_has_ended():
     assert {tuple(entry)[0] for entry in entries} == {"time"}
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry["time"]) and entry["ms"] >= 0
                for entry in entries)
-    seen = without_times(entries)
-    assert seen.pop() in ({"method": "GET", "status": 200, **session}, {  # two threads, two lines
-        "method": "DELETE", "status": 200, **session})
-    assert seen == [
+    assert_same(without_times(entries), [
         {"method": "initialize", "status": 200, **session},
         {"method": "notifications/initialized", "status": 202, **session, "traceId": TRACE},
         {"method": "tools/call", "name": "report", "status": 200},
-        {"method": "OPTIONS", "status": 204}] + seen[4:]
+        {"method": "OPTIONS", "status": 204},
+        {"method": "DELETE", "status": 200, **session},
+        {"method": "GET", "status": 200, **session}])
 
 
 LOGGED_REFUSALS = {
@@ -5249,8 +6123,8 @@ def test_what_is_refused_before_it_is_a_request_is_logged_too():
                 assert second.recv(65536).startswith(b"HTTP/1.1 503 ")
             first.sendall(b"\x16\x03\x01")
             assert first.recv(65536).startswith(b"HTTP/1.1 400 ")
-    assert without_times(entries) == [{"method": "ping", "status": 200}, {"status": 503},
-                                      {"status": 400}]
+    assert_same(without_times(entries), [{"method": "ping", "status": 200}, {"status": 503},
+                                         {"status": 400}])
 
 
 def test_a_call_that_its_server_could_not_wait_for_is_logged_once():
@@ -5758,7 +6632,7 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
 
 
 # =============================================================================================
-# 16. CLIENT TRANSPORTS
+# 18. CLIENT TRANSPORTS
 # =============================================================================================
 
 class Asked(typing.NamedTuple):
@@ -6595,7 +7469,7 @@ def test_odd_params_are_sent_as_they_are_and_the_server_judges(sample, case):
 
 
 # =============================================================================================
-# 17. PROBE
+# 19. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -6725,7 +7599,7 @@ def test_a_stdio_server_is_probed_too():
 
 
 # =============================================================================================
-# 18. COMMAND LINE
+# 20. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
@@ -7519,27 +8393,96 @@ EVERYTHING_ARGUMENTS = {            # where a tool or prompt of the everything s
     "test_structured_content": {"numbers": [1, 2.5]},
     "test_x_mcp_header": {"region": "north"},
     "json_schema_2020_12_tool": {"email": "ada@example.com"},
+    "test_elicitation": {"message": "Who are you?"},
+    "test_sampling": {"prompt": "Are you there?"},
+    "greet": {"name": "Ada"},
+    "slow_compute": {"seconds": 0.01},
+    "confirm_delete": {"filename": "all.txt"},
     "test_prompt_with_arguments": {"arg1": "hello", "arg2": "world"},
     "test_prompt_with_embedded_resource": {"resourceUri": "test://static-text"},
 }
+ABLE_META = {**META, "io.modelcontextprotocol/clientCapabilities": {
+    "elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {},
+    "extensions": {"io.modelcontextprotocol/tasks": {}}}}
+FIELD_VALUES = {"string": "Ada", "integer": 1, "number": 1.5, "boolean": True, "array": []}
 
 
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_whatever_the_everything_server_lists_answers(era):
-    with mcpkit.HTTPService(load_sample("everything_server.py"), port=0) as service, Client(
-            service.url, era=era, timeout=WAIT) as client:
-        tools = {tool["name"]: client.call_tool(
-            tool["name"], EVERYTHING_ARGUMENTS.get(tool["name"])) for tool in client.list_tools()}
-        assert [name for name in tools if tools[name].get("isError")] == ["test_error_handling"]
-        assert tools["test_structured_content"]["structuredContent"] == {"total": 3.5, "count": 2}
-        assert [part["type"] for part in tools["test_multiple_content_types"]["content"]] == [
-            "text", "image", "resource"]
-        for prompt in client.list_prompts():
-            assert client.get_prompt(
-                prompt["name"], EVERYTHING_ARGUMENTS.get(prompt["name"]))["messages"]
-        for uri in [resource["uri"] for resource in client.list_resources()] + [
-                "test://template/123/data"]:
-            assert client.read_resource(uri)["contents"][0]["uri"] == uri
+def answer_input(request):
+    """Return what a willing client answers to an input request."""
+    if request["method"] == "roots/list":
+        return {"roots": [{"uri": "file:///work"}]}
+    if request["method"] == "sampling/createMessage":
+        return {"role": "assistant", "model": "m", "content": {"type": "text", "text": "Paris"}}
+    form = request["params"].get("requestedSchema")
+    return {"action": "accept"} if form is None else {"action": "accept", "content": {
+        name: field.get("default", field.get("enum", [FIELD_VALUES[field["type"]]])[0])
+        for name, field in form["properties"].items() if name in form.get("required", ())}}
+
+
+def answer_inputs(result):
+    return {key: answer_input(request) for key, request in result["inputRequests"].items()}
+
+
+def talk_modern(service, method, **params):
+    """Make a modern call, answer all that is asked back, and return the last result."""
+    params["_meta"] = ABLE_META
+    headers = {"Mcp_Param_Region": "north"} if params.get("name") == "test_x_mcp_header" else {}
+    while True:
+        reply = ask_modern(service, method, params, **headers)
+        message = reply.messages[-1] if "event-stream" in reply.headers["content-type"] else (
+            reply.json)
+        result = message["result"]
+        if result["resultType"] != "input_required":
+            return result
+        params = {**params, "inputResponses": answer_inputs(result),
+                  "requestState": result["requestState"]}
+
+
+def await_task(service, task):
+    """Answer what a task asks and return it when it is done."""
+    while task["status"] in ("working", "input_required"):
+        if "inputRequests" in task:
+            ask_modern(service, "tasks/update", {
+                "_meta": ABLE_META, "taskId": task["taskId"],
+                "inputResponses": answer_inputs(task)}, Mcp_Name=task["taskId"])
+        threading.Event().wait(0.01)
+        task = ask_modern(service, "tasks/get", {
+            "_meta": ABLE_META, "taskId": task["taskId"]}, Mcp_Name=task["taskId"]).json["result"]
+    return task
+
+
+@pytest.fixture
+def everything():
+    with mcpkit.HTTPService(load_sample("everything_server.py"), port=0) as service:
+        yield service
+
+
+def test_every_tool_of_the_everything_server_ends_as_it_says(everything):
+    tools = [tool["name"] for tool in talk_modern(everything, "tools/list")["tools"]]
+    results = {name: talk_modern(everything, "tools/call", name=name,
+                                 arguments=EVERYTHING_ARGUMENTS.get(name, {})) for name in tools}
+    assert {name for name, result in results.items() if result["resultType"] == "task"} == {
+        "slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input",
+        "test_tool_with_task"}
+    tasks = {name: await_task(everything, result) for name, result in results.items()
+             if result["resultType"] == "task"}
+    assert {name for name, task in tasks.items() if task["status"] != "completed"} == {
+        "protocol_error_job"}
+    results.update((name, task.get("result", {})) for name, task in tasks.items())
+    assert {name for name, result in results.items() if result.get("isError")} == {
+        "test_error_handling", "failing_job"}
+    assert results["test_structured_content"]["structuredContent"] == {"total": 3.5, "count": 2}
+    assert results["test_input_required_result_multi_round"]["content"][0]["text"] == (
+        "Ada likes Ada.")
+
+
+def test_whatever_else_the_everything_server_lists_answers(everything):
+    for prompt in talk_modern(everything, "prompts/list")["prompts"]:
+        assert talk_modern(everything, "prompts/get", name=prompt["name"],
+                           arguments=EVERYTHING_ARGUMENTS.get(prompt["name"], {}))["messages"]
+    resources = talk_modern(everything, "resources/list")["resources"]
+    for uri in [resource["uri"] for resource in resources] + ["test://template/123/data"]:
+        assert talk_modern(everything, "resources/read", uri=uri)["contents"][0]["uri"] == uri
 
 
 # ---- the conformance gate: the suite's exit code forgives, so the checks files are judged

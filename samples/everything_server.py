@@ -6,9 +6,12 @@ Names and texts are those that the suite asks for (`make conformance`).
 """
 import base64
 import time
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypedDict
 
-from mcpkit import Context, Server, ToolError, ToolResult
+from mcpkit import (
+    Context, Elicitation, MCPError, Roots, Sampling, Server, ToolError, ToolResult,
+)
 
 PNG_DATA = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElF"
             "TkSuQmCC")
@@ -23,6 +26,19 @@ server = Server("everything", version="1.0.0", title="Everything", sessions=True
 def embed(uri: str, text: str, mime_type: str = "text/plain") -> dict:
     """Return a content block that carries a resource."""
     return {"type": "resource", "resource": {"uri": uri, "mimeType": mime_type, "text": text}}
+
+
+def form(**types: str) -> dict:
+    """Return the schema of a form whose fields, all required, have these JSON types."""
+    return {"type": "object", "properties": {name: {"type": kind} for name, kind in types.items()},
+            "required": list(types)}
+
+
+def read_text(message: dict) -> str:
+    """Return the text of what a client's model said, in one content block or in several."""
+    content = message["content"]
+    blocks = content if isinstance(content, list) else [content]
+    return " ".join(block.get("text", block["type"]) for block in blocks)
 
 
 # ---- what a tool returns
@@ -149,6 +165,233 @@ def test_logging_tool(ctx: Context):
     return "Logged."
 
 
+@server.tool
+def test_reconnection(ctx: Context):
+    """Close the stream in the middle: a legacy client comes back for the answer."""
+    ctx.close_stream()
+    time.sleep(0.1)
+    return "Welcome back."
+
+
+# ---- asking the client: the same code waits (legacy) or is run again with the answers (modern)
+
+@dataclass
+class Person:
+    """A form with a default for each kind of field."""
+
+    name: Annotated[str, "How you are called."] = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Literal["active", "inactive", "pending"] = "active"
+    verified: bool = True
+
+
+class User(TypedDict):
+    """A form whose fields are all required."""
+
+    username: Annotated[str, "User's response"]
+    email: Annotated[str, "User's email address"]
+
+
+OPTIONS = ["option1", "option2", "option3"]
+TITLED = [{"const": "value1", "title": "First Option"},
+          {"const": "value2", "title": "Second Option"}]
+CHOICES = {"type": "object", "properties": {
+    "untitledSingle": {"type": "string", "enum": OPTIONS},
+    "titledSingle": {"type": "string", "oneOf": TITLED},
+    "legacyEnum": {"type": "string", "enum": ["opt1", "opt2"],
+                   "enumNames": ["Option One", "Option Two"]},
+    "untitledMulti": {"type": "array", "items": {"type": "string", "enum": OPTIONS}},
+    "titledMulti": {"type": "array", "items": {"anyOf": TITLED}}}}
+
+
+@server.tool
+def test_elicitation(message: str, ctx: Context):
+    """Ask the user to fill in a form."""
+    answer = ctx.elicit(message, User)
+    return f"User response: action={answer.action}, content={answer.content}"
+
+
+@server.tool
+def test_elicitation_sep1034_defaults(ctx: Context):
+    """Ask with defaults."""
+    answer = ctx.elicit("Please check your profile", Person)
+    return f"Elicitation completed: action={answer.action}, content={answer.content}"
+
+
+@server.tool
+def test_elicitation_sep1330_enums(ctx: Context):
+    """Ask to choose, in all the ways there are."""
+    answer = ctx.elicit("Please choose", CHOICES)
+    return f"Elicitation completed: action={answer.action}, content={answer.content}"
+
+
+@server.tool
+def test_elicitation_url(ctx: Context):
+    """Ask the user to visit a page, for what the client is not to see."""
+    answer = ctx.elicit("Please sign in", url="https://example.com/sign-in")
+    return f"Visit: {answer.action}"
+
+
+@server.tool(name="test_streaming_elicitation")
+@server.tool
+def test_input_required_result_elicitation(ctx: Context):
+    """Ask for a name."""
+    answer = ctx.elicit("What is your name?", form(name="string"), key="user_name")
+    return f"Hello, {answer.content['name']}!" if answer.action == "accept" else "Hello!"
+
+
+@server.tool
+def test_sampling(prompt: str, ctx: Context):
+    """Ask the client's model."""
+    return f"LLM response: {read_text(ctx.sample(prompt, max_tokens=100))}"
+
+
+@server.tool
+def test_input_required_result_sampling(ctx: Context):
+    """Ask the client's model for a capital."""
+    reply = ctx.sample("What is the capital of France?", max_tokens=100, key="capital_question",
+                       system_prompt="You are a geographer.")
+    return f"The model says: {read_text(reply)}"
+
+
+@server.tool
+def test_missing_capability(ctx: Context):
+    """Ask the model of a client that may have none: then the call is refused."""
+    return f"The model says: {read_text(ctx.sample('Are you there?', max_tokens=10))}"
+
+
+@server.tool
+def test_input_required_result_list_roots(ctx: Context):
+    """Ask which folders the client works in."""
+    roots = ctx.roots(key="client_roots")
+    return "Roots: " + ", ".join(root["uri"] for root in roots)
+
+
+@server.tool(name="test_input_required_result_tampered_state")
+@server.tool
+def test_input_required_result_request_state(ctx: Context):
+    """Ask to confirm; what the client carries between the rounds is signed."""
+    answer = ctx.elicit("Please confirm", form(ok="boolean"), key="confirm")
+    return f"state-ok: {answer.action}"
+
+
+@server.tool
+def test_input_required_result_multi_round(ctx: Context):
+    """Ask twice, the second time with the first answer in hand."""
+    first = ctx.elicit("Step 1: What is your name?", form(name="string"), key="step1")
+    name = first.content["name"] if first.action == "accept" else "stranger"
+    second = ctx.elicit(f"Step 2: What is your favorite color, {name}?", form(color="string"),
+                        key="step2")
+    color = second.content["color"] if second.action == "accept" else "none"
+    return f"{name} likes {color}."
+
+
+@server.tool
+def test_input_required_result_multiple_inputs(ctx: Context):
+    """Ask several things at once."""
+    answers = ctx.ask({"user_name": Elicitation("What is your name?", form(name="string")),
+                       "greeting": Sampling("Generate a greeting", max_tokens=50),
+                       "client_roots": Roots()})
+    return f"Answered: {', '.join(answers)}"
+
+
+@server.tool
+def test_input_required_result_capabilities(ctx: Context):
+    """Ask only what this client can answer."""
+    questions = {"elicitation": Elicitation("What is your name?", form(name="string")),
+                 "sampling": Sampling("Generate a greeting", max_tokens=50),
+                 "roots": Roots()}
+    answers = ctx.ask({capability: question for capability, question in questions.items()
+                       if capability in ctx.client_capabilities})
+    return f"Answered: {', '.join(answers)}"
+
+
+# ---- tasks: the client is answered at once, and fetches the result later
+
+@server.tool
+def greet(name: str):
+    """Greet, which takes no time and so is never a task."""
+    return f"Hello, {name}!"
+
+
+@server.tool(task="optional")
+def slow_compute(ctx: Context, seconds: float = 1.0, label: str = ""):
+    """Take time, as a task where the client knows tasks."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not ctx.cancelled:
+        time.sleep(0.02)
+    return f"{label or 'Something'} took {seconds} s."
+
+
+@server.tool(task="required")
+def failing_job():
+    """Fail as a tool does: the task completes, with a result that says so."""
+    raise ToolError("This job always fails.")
+
+
+@server.tool(task="required")
+def protocol_error_job():
+    """Fail as a method does: the task has failed."""
+    raise MCPError(-32603, "This job ends in a protocol error.")
+
+
+@server.tool(task="optional", asks="within")
+def confirm_delete(filename: str, ctx: Context):
+    """Ask while it runs as a task, which waits for the answer."""
+    answer = ctx.elicit(f"Delete {filename}?", form(confirm="boolean"))
+    agreed = answer.action == "accept" and answer.content["confirm"]
+    return f"{filename} is {'deleted' if agreed else 'kept'}."
+
+
+@server.tool(task="optional", asks="within")
+def multi_input(ctx: Context):
+    """Ask two things at once while it runs as a task; each may be answered in its time."""
+    answers = ctx.ask({"name": Elicitation("What is your name?", form(name="string")),
+                       "confirm": Elicitation("Are you sure?", form(confirm="boolean"))})
+    return f"Answered: {', '.join(answers)}"
+
+
+@server.tool(task="required", asks="before")
+def test_tool_with_task(ctx: Context):
+    """Ask first, and become a task with the answer."""
+    answer = ctx.elicit("What is your name?", form(name="string"), key="user_name")
+    return f"Done for {answer.content['name'] if answer.action == 'accept' else 'nobody'}."
+
+
+# ---- changes while the server runs: whoever listens is told
+
+changes = []                    # one for each change of test://watched-resource
+
+
+@server.tool
+def test_trigger_tool_change():
+    """Offer another tool, or withdraw it."""
+    if "extra_tool" in server.tools:
+        server.remove_tool("extra_tool")
+    else:
+        server.add_tool(test_simple_text, name="extra_tool")
+    return "The list of tools has changed."
+
+
+@server.tool
+def test_trigger_prompt_change():
+    """Offer another prompt, or withdraw it."""
+    if "extra_prompt" in server.prompts:
+        server.remove_prompt("extra_prompt")
+    else:
+        server.add_prompt(test_simple_prompt, name="extra_prompt")
+    return "The list of prompts has changed."
+
+
+@server.tool
+def test_trigger_resource_update():
+    """Change a resource."""
+    changes.append(time.time())
+    server.resource_updated("test://watched-resource")
+    return "The resource has changed."
+
+
 # ---- resources
 
 @server.resource("test://static-text")
@@ -165,8 +408,8 @@ def static_binary():
 
 @server.resource("test://watched-resource")
 def watched_resource():
-    """Say when it was read."""
-    return f"read at {time.ctime()}"
+    """Say how often `test_trigger_resource_update` has been called."""
+    return f"changed {len(changes)} times"
 
 
 @server.resource("test://template/{id}/data", mime_type="application/json")
@@ -208,3 +451,11 @@ def test_prompt_with_image():
     """Show a picture to the model."""
     return [{"type": "image", "data": PNG_DATA, "mimeType": "image/png"},
             "Please analyze the image above."]
+
+
+@server.prompt
+def test_input_required_result_prompt(ctx: Context):
+    """Ask the user before the model is asked."""
+    answer = ctx.elicit("What context should the prompt use?", form(context="string"),
+                        key="user_context")
+    return f"Use this context: {answer.content['context']}" if answer.content else "Use no context."
