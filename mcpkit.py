@@ -7258,8 +7258,7 @@ STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 def catch_stop_signals() -> Iterator[List[int]]:
     """Give a list to which the first signal that tells us to stop is added; a second ends us.
 
-    Signals that are ignored stay so: `nohup` and a shell's `&` mean it. Outside the main thread,
-    where Python has no signals, the list stays empty.
+    Outside the main thread, where Python has no signals, the list stays empty.
     """
     import signal
     told: List[int] = []
@@ -7272,8 +7271,9 @@ def catch_stop_signals() -> Iterator[List[int]]:
     former = {}
     if threading.current_thread() is threading.main_thread():
         numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+        # nohup means it when it has SIGHUP ignored; a shell has SIGINT so for all that ends in &.
         former = {number: signal.signal(number, tell) for number in numbers
-                  if signal.getsignal(number) is not signal.SIG_IGN}
+                  if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGINT}
     try:
         yield told
     finally:

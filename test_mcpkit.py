@@ -7949,13 +7949,17 @@ def test_serve_logs_requests_on_standard_error(form, pattern):
 
 
 @needs_signals
-def test_a_signal_that_is_ignored_at_the_start_stays_so():
+@table("name, lives", {"nohup": ("SIGHUP", True), "a shell's &": ("SIGINT", False)})
+def test_a_server_started_with_a_signal_ignored_is_as_its_user_means_it(name, lives):
     import signal
-    with starting(["-c", "import signal, mcpkit; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    with starting(["-c", f"import signal, mcpkit; signal.signal(signal.{name}, signal.SIG_IGN); "
                    "mcpkit.main(['serve', '--port', '0'])"]) as (child, url):
-        child.send_signal(signal.SIGINT)
-        assert run("send", url, "ping", "--era", "legacy").code == 0
-        assert child.poll() is None
+        child.send_signal(getattr(signal, name))
+        if lives:
+            assert run("send", url, "ping", "--era", "legacy").code == 0
+            assert child.poll() is None
+        else:
+            assert child.wait(WAIT) == 0
 
 
 def test_a_file_that_runs_its_server_is_a_program(lingering, tmp_path):
