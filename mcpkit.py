@@ -6519,9 +6519,9 @@ class HTTPChannel(Channel):
             try:
                 if _is_ready(self._handler.connection, "out"):
                     self._finish(build_stopped_answer(self.value))
-                    self._handler.log()
             finally:
                 self._lock.release()
+        self._handler.log()
 
     def watch(self, now: float) -> None:
         """See to a request that takes its time: is the client there, does it know we are?
@@ -6880,7 +6880,7 @@ class HTTPService(http.server.ThreadingHTTPServer):
             raise UsageError("the public URL is where clients reach the endpoint: http or https, "
                              f"without query and fragment, but is {shorten(public_url)}")
         self.mcp = mcp
-        self.public_url = public_url
+        self.public_url = public_url or (mcp.auth.resource if mcp.auth else None)
         self.verbose = verbose
         self.requests = RequestLog(mcp, log)
         self.watched: set = set()            # channels of requests that are being served
@@ -7127,12 +7127,16 @@ class StdioService:
         """Tell running calls that it ends; answer in the place of those that run on."""
         self.is_stopping = True
         self._end(seconds)
-        for channel in tuple(self._running):
+        for channel in self._list_running():
             self._finish(channel, build_stopped_answer(channel.value))
+
+    def _list_running(self) -> tuple:
+        with self._changed:
+            return tuple(self._running)
 
     def _end(self, seconds: float) -> None:
         """End streams, and wait for calls."""
-        for channel in tuple(self._running):
+        for channel in self._list_running():
             channel.close()
         self._close_session()
         with self._changed:
@@ -7186,7 +7190,7 @@ class StdioService:
             self.session.stream.close()
 
     def _cancel(self, request_id: Any) -> None:
-        for channel in tuple(self._running) if request_id is not None else ():
+        for channel in self._list_running() if request_id is not None else ():
             if is_request(channel.value) and channel.value["id"] == request_id:
                 channel.cancel()
 

@@ -6025,6 +6025,10 @@ def test_what_is_published_names_the_url_that_was_asked_or_the_public_one():
                             public_url="https://example.com/a/mcp") as service:
         catalog = ask(service, method="GET", path=list(PUBLISHED)[0]).json
         assert catalog["entries"][0]["url"] == "https://example.com/a/mcp/server-card"
+    auth = mcpkit.Auth(lambda token: None, resource="https://example.com/mcp")
+    with mcpkit.HTTPService(Server("x", auth=auth), port=0, publish=True) as service:
+        card = ask(service, method="GET", path="/mcp/server-card").json
+        assert card["remotes"][0]["url"] == "https://example.com/mcp"
 
 
 @pytest.mark.parametrize("url", ["example.com", "ftp://h/", "http://h/?x", "http://h/ x", ""])
