@@ -6495,8 +6495,7 @@ class HTTPChannel(Channel):
         with self._lock:
             if self.can_stream and not self._is_finished and not self._is_broken:
                 self._open_kept()
-                self._write_stream(format_event("", None, self._kept.first_id, retry_ms),
-                                   last=True)
+                self._write_stream(format_event("", None, None, retry_ms), last=True)
                 self._kept.detach(self)
                 self._hang_up()
 

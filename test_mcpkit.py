@@ -6470,6 +6470,7 @@ def test_a_call_that_hangs_up_is_polled_for_and_answers_after_what_was_missed():
             while not events or events[-1] is not None:
                 events.append(stream.next_event())
         assert [event.data[:1] for event in events[:-1]] == ["", "{", ""]
+        assert events[2].id == events[1].id             # where the client goes on from
         assert stream._parser.retry == 250
         with LiveStream(service, None, Mcp_Session_Id=session_id,
                         Last_Event_ID=events[0].id) as stream:
