@@ -74,6 +74,7 @@ import typing
 import urllib.error
 import urllib.parse
 import urllib.request
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping,
                              MutableSequence, MutableSet, Sequence, Set)
@@ -289,6 +290,8 @@ MAX_CACHED = 1000                      # results that a client keeps
 RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
 RESUME_ATTEMPTS = 5                    # in which no event came
 LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
+MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
+MAX_URI_CHARS = 65_536                 # of a URI that is held against templates
 PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
@@ -1181,7 +1184,7 @@ def compile_schema(schema: Any) -> CompiledSchema:
 
 # Of these a flat object's schema may consist; those of the second kind say nothing of the value.
 _FLAT_KEYWORDS = {"type", "properties", "required", "additionalProperties"}
-_FLAT_MEMBER_KEYWORDS = {"type", "description", "title", "default", "x-mcp-header"}
+_FLAT_MEMBER_KEYWORDS = {"type", "description", "title", "default", "format", "x-mcp-header"}
 _FLAT_TYPES = {"string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float)}
 
 
@@ -1448,6 +1451,21 @@ def _test_pattern_properties(value, tests, run, here):
                 run.inside(name, test, member)
 
 
+def _prepare_additional_properties(schema, here):
+    """Return the test of the other properties; where there may be none, it names those that may."""
+    known = here.prepared.get("properties", ())
+    if schema is not False or here.prepared.get("patternProperties"):
+        return here.compile(schema)
+    wanted = "must be absent (known here: " + (", ".join(known) or "none") + ")"
+    wanted = _format_short(wanted, MAX_POINTER_CHARS)
+
+    def refuse(value, run):
+        run.spend(1)
+        run.report(wanted, value)
+
+    return refuse
+
+
 def _test_additional_properties(value, test, run, here):
     known = here.prepared.get("properties", ())
     patterns = here.prepared.get("patternProperties", ())
@@ -1594,7 +1612,9 @@ _COMMON_KEYWORDS = {
     "patternProperties": _Keyword(
         _SCHEMA_BY_NAME, _OBJECT, _test_pattern_properties, _prepare_pattern_properties
     ),
-    "additionalProperties": _Keyword(_A_SCHEMA, _OBJECT, _test_additional_properties),
+    "additionalProperties": _Keyword(
+        _A_SCHEMA, _OBJECT, _test_additional_properties, _prepare_additional_properties
+    ),
     "propertyNames": _Keyword(_A_SCHEMA, _OBJECT, _test_property_names),
     "allOf": _Keyword(_SCHEMAS, _ANY, _test_all_of),
     "anyOf": _Keyword(_SCHEMAS, _ANY, _test_any_of),
@@ -2030,6 +2050,13 @@ class SignatureError(MCPKitError, TypeError):
     """A function that JSON cannot express; the message leads to the annotation and says why."""
 
 
+class ArgumentError(MCPError, ValueError):
+    """Arguments that a function does not take; the message names the place and what is wrong."""
+
+    def __init__(self, message: str):
+        super().__init__(INVALID_PARAMS, message)
+
+
 class _IsContent(Exception):
     """A return annotation without a schema, and no fault: its values travel as content."""
 
@@ -2048,7 +2075,8 @@ def build_signature(function, context_type, content_types=()):
 
     Instances of `content_types` travel as content: a function returning them has no output schema.
     The `bind` of the Signature leaves out the Context, and what was not sent to its default. It may
-    give back the arguments themselves. A class of the user's that refuses its fields raises there.
+    give back the arguments themselves. What a type refuses, be it a text that is no date or a class
+    of the user's that raises ValueError for its fields, is an ArgumentError there.
     """
     import inspect
 
@@ -2151,7 +2179,13 @@ def _build_arguments(plan, fields, rest):
     readers, read_other = {name: shape.read for name, shape in members.items()}, others.read
 
     def bind(arguments):
-        return {name: readers.get(name, read_other)(value) for name, value in arguments.items()}
+        bound, name = {}, ""
+        try:
+            for name, value in arguments.items():
+                bound[name] = readers.get(name, read_other)(value)
+        except ValueError as error:
+            raise ArgumentError(f"{_format_pointer((name,))}: {error}") from None
+        return bound
 
     return schema, bind
 
@@ -2236,10 +2270,14 @@ def _give_back(value):
     return value
 
 
+class _IsOfAnotherKind(ValueError):
+    """A value that an annotation does not mean; in a Union, another one may."""
+
+
 def _expect(kind, value):
     """Return `value` if it is exactly of a kind; JSON's true is not the number 1."""
     if type(value) is not kind:
-        raise ValueError(f"expected {kind.__name__}, not {type(value).__name__}")
+        raise _IsOfAnotherKind(f"expected {kind.__name__}, not {type(value).__name__}")
     return value
 
 
@@ -2258,6 +2296,21 @@ def _build_scalar(plan, kind):
     return _Shape({"type": _SCALARS[kind]}, convert, kind is not int)
 
 
+def _build_text(plan, cls):
+    """Return the shape of a class whose values travel as text, such as a date."""
+    form, parse, _, kinds = _find_text_type(cls)
+
+    def convert(value):
+        if type(value) in kinds:
+            with contextlib.suppress(ValueError, ArithmeticError):
+                return parse(cls, value)
+        kind = ValueError if type(value) in kinds else _IsOfAnotherKind
+        raise kind(f"must have the format {form}, but is {_format_seen(value)}")
+
+    names = "string" if kinds == (str,) else ["string", "number"]
+    return _Shape({"type": names, "format": form}, convert, False)
+
+
 def _build_choice(plan, bare):
     """Return the shape of a Literal, or of an Enum by its values."""
     choices = [(to_json_value(choice), choice) for choice in get_args(bare) or bare]
@@ -2269,7 +2322,7 @@ def _build_choice(plan, bare):
         for form, choice in choices:
             if form == value and (form is value or bool not in (type(form), type(value))):
                 return choice
-        raise ValueError(f"expected one of {schema['enum']}")
+        raise _IsOfAnotherKind(f"expected one of {schema['enum']}")
 
     return _Shape(schema, convert, all(form is choice for form, choice in choices))
 
@@ -2283,12 +2336,17 @@ def _build_union(plan, bare):
         schema = {"anyOf": schemas}
 
     def convert(value):
+        refusal = None
         for shape in shapes:
             try:
                 return shape.convert(value)
-            except (TypeError, ValueError, LookupError):
+            except _IsOfAnotherKind:
                 continue
-        raise ValueError(f"expected {_format_annotation(bare)}")
+            except (TypeError, ValueError, LookupError) as error:
+                refusal = refusal or error  # what a type says of a value of its kind tells most
+        if refusal is not None:
+            raise ValueError(str(refusal))
+        raise _IsOfAnotherKind(f"expected {_format_annotation(bare)}")
 
     return _Shape(schema, convert, all(shape.plain for shape in shapes))
 
@@ -2319,7 +2377,7 @@ def _build_tuple(plan, bare):
 
     def convert(value):
         if len(_expect(list, value)) != len(items):
-            raise ValueError(f"expected {len(items)} items, not {len(value)}")
+            raise _IsOfAnotherKind(f"expected {len(items)} items, not {len(value)}")
         return tuple(item.convert(member) for item, member in zip(items, value))
 
     return _Shape(schema, convert, False)
@@ -2364,7 +2422,7 @@ def _build_object(plan, cls):
 
     def convert(value):
         if not required <= _expect(dict, value).keys() <= members.keys():
-            raise ValueError(f"expected the members of {cls.__name__}")
+            raise _IsOfAnotherKind(f"expected the members of {cls.__name__}")
         return make(**{name: members[name].convert(value[name]) for name in order if name in value})
 
     return _Shape(schema, convert, make is dict and all(one.plain for one in members.values()))
@@ -2463,7 +2521,93 @@ def _find_builder(bare):
         return None
     if issubclass(bare, enum.Enum):
         return _build_choice
+    if _find_text_type(bare) is not None:
+        return _build_text
     return _build_record if any(hasattr(bare, mark) for mark in _RECORDS) else None
+
+
+# ---- classes whose values travel as text
+
+
+def _parse_text(cls, text):
+    return cls(text)
+
+
+def _parse_time(cls, text):
+    # Before Python 3.11 fromisoformat knows no Z, and fractions of 3 or 6 digits only.
+    text = re.sub(r"\.(\d{1,6})\d*", lambda match: "." + match[1].ljust(6, "0"), text)
+    return cls.fromisoformat(re.sub("[Zz]$", "+00:00", text))
+
+
+def _format_time(value):
+    return value.isoformat()
+
+
+def _parse_decimal(cls, value):
+    number = cls(value if isinstance(value, int) else str(value))
+    if not number.is_finite():
+        raise ValueError(f"{number} is not finite")
+    return number
+
+
+_DURATION = re.compile(
+    r"([+-]?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
+    re.ASCII)
+
+
+def _parse_duration(cls, text):
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError("months and years have no fixed length, and all else is no duration")
+    units = ("weeks", "days", "hours", "minutes", "seconds")
+    duration = cls(**{unit: float(part) for unit, part in zip(units, match.groups()[1:]) if part})
+    return -duration if match[1] == "-" else duration
+
+
+def _format_duration(value):
+    sign, value = ("-", -value) if value.days < 0 else ("", value)
+    minutes, seconds = divmod(value.seconds, 60)
+    fraction = f"{value.microseconds:06}".rstrip("0")
+    units = {"H": minutes // 60, "M": minutes % 60,
+             "S": f"{seconds}.{fraction}" if fraction else seconds}
+    within = "".join(f"{count}{unit}" for unit, count in units.items() if count)
+    days = f"{value.days}D" if value.days else ""
+    return f"{sign}P{days}T{within}" if within else f"{sign}P{days or 'T0S'}"
+
+
+class _TextType(NamedTuple):
+    """How values of a class travel: the `format` of the text, both ways, and what is taken."""
+
+    format: str
+    parse: Callable = _parse_text
+    spell: Callable = str
+    kinds: tuple = (str,)
+
+
+# By module and name, since most programs never import these classes; a class that is annotated
+# has been imported by its user.
+_TEXT_TYPES = {
+    "datetime.datetime": _TextType("date-time", _parse_time, _format_time),
+    "datetime.date": _TextType("date", _parse_time, _format_time),
+    "datetime.time": _TextType("time", _parse_time, _format_time),
+    "datetime.timedelta": _TextType("duration", _parse_duration, _format_duration),
+    "uuid.UUID": _TextType("uuid"),
+    "decimal.Decimal": _TextType("decimal", _parse_decimal, str, (str, int, float)),
+    "pathlib.PurePath": _TextType("path"),
+    **{f"ipaddress.IPv{version}{kind}": _TextType(f"ipv{version}{suffix}")
+       for version in (4, 6) for kind, suffix in
+       (("Address", ""), ("Interface", "interface"), ("Network", "network"))},
+}
+
+
+def _find_text_type(cls):
+    """Return the row of the first class that `cls` is or extends, None where there is none."""
+    for base in cls.__mro__:
+        # pathlib is a package in some versions of Python, and its classes live inside.
+        row = _TEXT_TYPES.get(f"{base.__module__.partition('.')[0]}.{base.__qualname__}")
+        if row is not None:
+            return row
+    return None
 
 
 # ---- annotations taken apart
@@ -2613,6 +2757,7 @@ _FORMATTERS = {
 
 _FORMATTERS_BY_TRAIT = (  # the first that a class has, so an IntEnum is an Enum before it is an int
     (lambda kind: issubclass(kind, enum.Enum), lambda member: to_json_value(member.value)),
+    (_find_text_type, lambda value: _find_text_type(type(value)).spell(value)),
     (lambda kind: hasattr(kind, "__dataclass_fields__"), _format_dataclass),
     (lambda kind: hasattr(kind, "_field_defaults"), lambda value: _format_object(value._asdict())),
     (lambda kind: issubclass(kind, Mapping), _format_object),
@@ -2813,12 +2958,98 @@ def _find_own_types(schema: dict) -> set:
             for value in (values if isinstance(values, list) else [])}
 
 
+def list_choices(schema: dict) -> List[str]:
+    """Return the texts of the values that a schema names one by one, such as those of an Enum.
+
+    `coerce_text` makes the values of them again.
+    """
+    if schema.get("type") == "boolean":
+        return ["true", "false"]
+    values = schema.get("enum", ())
+    choices = [value if isinstance(value, str) else encode_json(value) for value in values
+               if value is not None]
+    return choices + [choice for branch in schema.get("anyOf", ())
+                      for choice in list_choices(branch)]
+
+
 def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
     """Return arguments given as text as the values that an object schema wants."""
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
     return {name: coerce_text(text, properties.get(name), schema) if isinstance(text, str)
             else text for name, text in texts.items()}
+
+
+# ---- URI templates. Spec: RFC 6570, levels 1 and 2.
+
+_TEMPLATE_PART = re.compile(r"\{(\+?)([A-Za-z0-9_.]+)\}")
+_ESCAPED_SIMPLE = re.compile(rb"[^A-Za-z0-9\-._~]")
+_ESCAPED_RESERVED = re.compile(
+    rb"[^A-Za-z0-9\-._~%:/?#\[\]@!$&'()*+,;=]|%(?![0-9A-Fa-f]{2})")
+
+
+class UriTemplate:
+    """A URI template: it makes URIs of texts, and finds the texts in a URI.
+
+    `{name}` stands for text that is escaped wherever a URI would give it a meaning, `{+name}` for
+    any text, with slashes. Raises SchemaError for other kinds of parts.
+    """
+
+    def __init__(self, template: str):
+        parts = _TEMPLATE_PART.split(template)
+        self.literals, self.names = parts[::3], parts[2::3]      # one literal more than names
+        self._takes_any = [sign == "+" for sign in parts[1::3]]
+        if re.search("[{}]", "".join(self.literals)):
+            raise SchemaError(f"the template {template} has parts other than {{name}} "
+                              "and {+name}")
+        if len(set(self.names)) < len(self.names):
+            raise SchemaError(f"the template {template} uses a name twice")
+
+    def expand(self, texts: Mapping) -> str:
+        """Return the URI for texts by name; raises UsageError unless they are those wanted."""
+        if set(texts) != set(self.names):
+            raise UsageError(f"the template wants {', '.join(self.names) or 'nothing'}, "
+                             f"but gets {shorten(', '.join(map(str, texts)) or 'nothing')}")
+        uri = self.literals[0]
+        for name, takes_any, literal in zip(self.names, self._takes_any, self.literals[1:]):
+            text = texts[name] if isinstance(texts[name], str) else encode_json(texts[name])
+            escaped = _ESCAPED_RESERVED if takes_any else _ESCAPED_SIMPLE
+            uri += escaped.sub(lambda match: b"%%%02X" % match[0][0], text.encode(
+                "utf-8", "surrogatepass")).decode("ascii") + literal
+        return uri
+
+    def match(self, uri: str) -> Optional[Dict[str, str]]:
+        """Return the texts by name that make a URI, None when there are none.
+
+        Where there are several, the first is as long as can be, then the second, and so on. No
+        regular expression does this: of `{name}.{type}` it would try every pair of places.
+        """
+        if len(uri) > MAX_URI_CHARS or not uri.startswith(self.literals[0]):
+            return None
+        stops = [*(stop.start() for stop in re.finditer("[/?#]", uri)), len(uri)]
+        # From the last part to the first: the places where it may end so that all the rest fits.
+        ends = [len(uri) - len(self.literals[-1])] if uri.endswith(self.literals[-1]) else []
+        layers = [ends]
+        for index in range(len(self.names) - 1, 0, -1):
+            literal = self.literals[index]
+            places = (place.start() for place in re.finditer(f"(?={re.escape(literal)})", uri))
+            ends = [place for place in places
+                    if self._find_end(index, place + len(literal), ends, stops)]
+            layers.insert(0, ends)
+        texts, start = {}, len(self.literals[0])
+        for index, (name, ends) in enumerate(zip(self.names, layers)):
+            end = self._find_end(index, start, ends, stops)
+            if not end:
+                return None
+            texts[name] = parse_percent(uri[start:end])
+            start = end + len(self.literals[index + 1])
+        return texts
+
+    def _find_end(self, index: int, start: int, ends: List[int], stops: List[int]) -> int:
+        """Return the last place where a part that starts here may end, 0 where there is none."""
+        limit = stops[-1 if self._takes_any[index] else bisect_left(stops, start)]
+        count = bisect_right(ends, limit)
+        return ends[count - 1] if count and ends[count - 1] > start else 0
 
 
 # =============================================================================================
@@ -4042,8 +4273,8 @@ class Elicitation(NamedTuple):
     """A question to the user: a form to fill in (`schema`), or a page to visit (`url`).
 
     `schema` is a JSON Schema of a flat object, or a dataclass, TypedDict or NamedTuple of str,
-    int, float, bool, Enum, Literal, or lists of the last two. Secrets belong on a page, never in
-    a form. Spec: client/elicitation.
+    int, float, bool, date, datetime, Enum, Literal, or lists of the last two; without one there is
+    only to accept or decline. Secrets belong on a page, never in a form. Spec: client/elicitation.
     """
 
     message: str
@@ -4057,9 +4288,13 @@ class Elicitation(NamedTuple):
         return {"elicitation": {"form" if self.url is None else "url": {}}}
 
     def build_params(self, version: str, new_id: Callable[[], str]) -> dict:
-        """Return the params of the request."""
+        """Return the params of the request; raises UsageError for what cannot be asked so."""
         if self.url is None:
-            return {"message": self.message, "requestedSchema": build_form(self.schema)[0]}
+            return {"message": self.message, "requestedSchema": build_form(self.schema).schema}
+        if self.schema is not None or re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+",
+                                                   self.url) is None:
+            raise UsageError("a question has a schema or the whole URL of a page, but this one "
+                             f"has {shorten(self.schema)} and {shorten(self.url)}")
         params = {"mode": "url", "message": self.message, "url": self.url}
         if version == LATEST_LEGACY_VERSION:   # the one revision that asks for an id of the visit
             params["elicitationId"] = new_id()
@@ -4072,14 +4307,13 @@ class Elicitation(NamedTuple):
             raise ValueError(f"action must be accept, decline or cancel, but is {shorten(action)}")
         if action != "accept" or self.url is not None:
             return Elicited(action)
-        schema, convert = build_form(self.schema)
-        errors = schema_errors(content, schema)
+        form, content = build_form(self.schema), {} if content is None else content
+        errors = form.compiled.errors(content)
         if errors:
             raise ValueError("content: " + "; ".join(errors))
-        if not isinstance(self.schema, dict):   # a class has no place for what it did not ask for
-            content = {name: value for name, value in content.items()
-                       if name in schema["properties"]}
-        return Elicited(action, convert(content))
+        # Spec: basic/patterns/mrtr, Error Handling: what was not asked for is ignored.
+        return Elicited(action, form.convert({name: value for name, value in content.items()
+                                              if name in form.schema["properties"]}))
 
 
 class Sampling(NamedTuple):
@@ -4115,26 +4349,64 @@ class Sampling(NamedTuple):
     def build_params(self, version: str, new_id: Callable[[], str]) -> dict:
         """Return the params of the request."""
         messages = self.messages if isinstance(self.messages, list) else [self.messages]
+        messages = [_build_sampling_message(message) for message in messages]
+        check_tool_results(messages)
         return without_none({
-            "messages": [_build_sampling_message(message) for message in messages],
-            "maxTokens": self.max_tokens, "systemPrompt": self.system_prompt,
+            "messages": messages, "maxTokens": self.max_tokens, "systemPrompt": self.system_prompt,
             "temperature": self.temperature, "stopSequences": self.stop_sequences,
             "modelPreferences": self.model_preferences, "includeContext": self.include_context,
             "tools": self.tools, "toolChoice": self.tool_choice, "metadata": self.metadata})
 
     def read(self, result: dict) -> dict:
         """Return the model's message, or raise ValueError for what is none."""
-        if result.get("role") not in ("assistant", "user") or "content" not in result:
+        if result.get("role") not in ("assistant", "user") or not all(
+                map(_is_sampling_block, _list_blocks(result))):
             raise ValueError(f"this is no message of a model: {shorten(result)}")
         return result
 
 
 def _build_sampling_message(value: Any) -> dict:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or "role" not in value:
         value = {"role": "user", "content": value}
-    content = value["content"]
+    content = value.get("content")
     return {**value, "content": {"type": "text", "text": content}} if isinstance(
         content, str) else value
+
+
+def _list_blocks(message: dict) -> list:
+    content = message.get("content")
+    return content if isinstance(content, list) else [content]
+
+
+# Type of a block to members that a reader of it counts on, and their kinds.
+_SAMPLING_BLOCKS = {"text": {"text": str}, "image": {"data": str, "mimeType": str},
+                    "audio": {"data": str, "mimeType": str},
+                    "tool_use": {"id": str, "name": str, "input": dict},
+                    "tool_result": {"toolUseId": str, "content": list}}
+
+
+def _is_sampling_block(block: Any) -> bool:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return isinstance(kind, str) and all(
+        isinstance(block.get(name), wanted)
+        for name, wanted in _SAMPLING_BLOCKS.get(kind, {}).items())
+
+
+def check_tool_results(messages: List[dict]) -> None:
+    """Raise UsageError unless each message that uses tools is followed by one of their results.
+
+    Spec: client/sampling, Message Content Constraints.
+    """
+    used: set = set()
+    for message in [*messages, {"content": []}]:
+        blocks = _list_blocks(message)
+        if not all(map(_is_sampling_block, blocks)):
+            raise UsageError(f"this is no message for a model: {shorten(message)}")
+        results = {block["toolUseId"] for block in blocks if block["type"] == "tool_result"}
+        if results != used or results and any(block["type"] != "tool_result" for block in blocks):
+            raise UsageError(f"the tools used are {sorted(used)}, so the message after that holds "
+                             f"their results and nothing else, but this is {shorten(message)}")
+        used = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
 
 class Roots(NamedTuple):
@@ -4159,32 +4431,65 @@ class Roots(NamedTuple):
 Question = Union[Elicitation, Sampling, Roots]
 
 _FORM_TYPES = ("string", "number", "integer", "boolean")
+_FORM_FORMATS = ("email", "uri", "date", "date-time")
 
 
-def build_form(schema: Any) -> Tuple[dict, Callable[[Any], Any]]:
-    """Return the schema of a form, and the way from its content to what the asker wants.
+class Form(NamedTuple):
+    """The schema of a form, and the ways from its content to what the asker wants."""
 
-    Raises UsageError for a member that no form can show.
+    schema: dict
+    compiled: CompiledSchema
+    convert: Callable[[Any], Any]
+
+
+def build_form(schema: Any) -> Form:
+    """Return the form for a schema, a class, or None (a form without members).
+
+    Raises UsageError for a member that no form can show, SchemaError for a broken schema.
     """
     convert = _give_back
-    if not isinstance(schema, dict):
+    if schema is None:
+        schema = {"type": "object", "properties": {}}
+    elif not isinstance(schema, dict):
         plan = _Plan({})
         shape = _build_shape(plan, schema)
-        schema, convert = plan.settle(shape.schema), shape.read
-        # Spec: client/elicitation: a form has these members and no others.
-        schema = {name: schema[name] for name in ("type", "properties", "required")
-                  if name in schema}
+        schema, convert = _strip_form(plan.settle(shape.schema)), shape.read
+    compiled = compile_schema(schema)
     members = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(members, dict):
+    if schema.get("type") != "object" or members is None:
         raise UsageError("a form's schema describes an object with properties, but is "
                          + shorten(schema))
     for name, member in members.items():
-        if member.get("type") not in _FORM_TYPES and not (
-                member.get("type") == "array" and isinstance(member.get("items"), dict)
-                and {"enum", "anyOf"} & set(member["items"])):
+        if not (isinstance(member, dict) and _is_form_member(member)):
             raise UsageError(f"a form cannot ask for {name}: it takes str, int, float, bool, "
-                             "choices and lists of choices (instead of None, use a default)")
-    return schema, convert
+                             "dates, choices of texts and lists of these (instead of None, use a "
+                             "default)")
+    return Form(schema, compiled, convert)
+
+
+def _strip_form(schema: dict) -> dict:
+    """Return the schema of a class with what a form has. Spec: client/elicitation."""
+    form = {name: schema[name] for name in ("type", "properties", "required") if name in schema}
+    for member in form.get("properties", {}).values():
+        if member.get("format", "date") not in _FORM_FORMATS:
+            del member["format"]
+    return form
+
+
+def _is_form_member(member: dict) -> bool:
+    if member.get("type") == "array":
+        choices = _list_form_choices(member.get("items"))
+        return bool(choices) and all(isinstance(choice, str) for choice in choices)
+    choices = _list_form_choices(member)
+    return member.get("type") in _FORM_TYPES and (not choices or member["type"] == "string")
+
+
+def _list_form_choices(schema: Any) -> list:
+    if not isinstance(schema, dict):
+        return []
+    titled = [*schema.get("oneOf", ()), *schema.get("anyOf", ())]
+    return [*schema.get("enum", ()),
+            *(choice.get("const") for choice in titled if isinstance(choice, dict))]
 
 
 def build_input_request(question: Question, version: str) -> dict:
@@ -4217,12 +4522,13 @@ def find_undeclared(needed: dict, declared: Any) -> dict:
     return missing
 
 
-def check_declared(needed: dict, declared: dict) -> None:
+def check_declared(needed: dict, declared: dict, remark: str = "") -> None:
     """Raise MCPError -32021 unless the client has declared all that is needed."""
     missing = find_undeclared(needed, declared)
     if missing:
         raise MCPError(MISSING_CLIENT_CAPABILITY, "Missing required client capability: "
-                       + ", ".join(_name_leaves(missing)), {"requiredCapabilities": missing})
+                       + ", ".join(_name_leaves(missing)) + remark,
+                       {"requiredCapabilities": missing})
 
 
 def _name_leaves(capabilities: dict, parent: str = "") -> Iterable[str]:
@@ -4256,9 +4562,13 @@ class StreamAsker:
 
     def ask(self, questions: Dict[str, Question]) -> dict:
         """Return the answers by key; raises TransportError when they do not come in time."""
-        waiting = {key: self._send(question) for key, question in questions.items()}
+        params = {key: question.build_params(self._version, self._runtime.new_id)
+                  for key, question in questions.items()}      # all of them, before one is sent
+        waiting: Dict[str, Reply] = {}
         deadline = self._runtime.now() + self._seconds
         try:
+            for key, question in questions.items():
+                waiting[key] = self._send(question.method, params[key])
             return {key: self._wait(key, question, waiting[key], deadline)
                     for key, question in questions.items()}
         finally:
@@ -4269,10 +4579,9 @@ class StreamAsker:
                         "notifications/cancelled",
                         {"requestId": reply.id, "reason": "the answer is no longer wanted"}))
 
-    def _send(self, question: Question) -> Reply:
+    def _send(self, method: str, params: dict) -> Reply:
         reply = self._session.expect_reply(self._runtime.new_event())
-        params = question.build_params(self._version, self._runtime.new_id)
-        self._channel.send(build_request(reply.id, question.method, params))
+        self._channel.send(build_request(reply.id, method, params))
         return reply
 
     def _wait(self, key: str, question: Question, reply: Reply, deadline: float) -> Any:
@@ -4303,8 +4612,8 @@ class InputRequired(BaseException):
 class RoundAsker:
     """Asks a modern client by an `input_required` result; the handler runs again on its retry.
 
-    An answer belongs to its key and to the very question: where that has changed meanwhile, it is
-    asked anew. Spec: basic/patterns/mrtr.
+    An answer belongs to its key and to the very question, both of which a digest stands for: where
+    the question has changed meanwhile, it is asked anew. Spec: basic/patterns/mrtr.
     """
 
     def __init__(self, route: Route, principal: Optional[str], runtime: Runtime,
@@ -4313,41 +4622,45 @@ class RoundAsker:
         self._version = route.version
         self._runtime = runtime
         self._seconds = limits.state_seconds
+        self._max_size = limits.max_body
         self._purpose = [route.message.method, principal, _build_digest(
             {name: value for name, value in params.items()
              if name not in ("_meta", "inputResponses", "requestState")})]
         self._given = params.get("inputResponses") or {}
         state = self._open(params.get("requestState"))
-        self._asked: Dict[str, str] = state["asked"]           # key to digest of the question
-        self._answers: Dict[str, list] = state["answers"]      # key to digest and answer
+        self._asked: Optional[list] = state["asked"]     # digests; None: we do not know
+        self._answers: Dict[str, Any] = state["answers"]            # by digest
 
     def ask(self, questions: Dict[str, Question]) -> dict:
         """Return the answers by key, or raise InputRequired for those that are missing."""
-        wires = {key: build_input_request(question, self._version)
-                 for key, question in questions.items()}
-        digests = {key: _build_digest(wire) for key, wire in wires.items()}
-        results = {}
+        results, missing, asked = {}, {}, []
         for key, question in questions.items():
-            answer = self._find_answer(key, digests[key])
-            if answer is not None:
+            wire = build_input_request(question, self._version)
+            digest = _build_digest([key, wire])
+            answer = self._find_answer(key, digest)
+            if answer is None:
+                missing[key] = wire
+                asked.append(digest)
+            else:
                 results[key] = read_answer(key, question, answer)
-                self._answers[key] = [digests[key], answer]
-        missing = {key: wire for key, wire in wires.items() if key not in results}
+                self._answers[digest] = answer
         if missing:
-            state = {"asked": {key: digests[key] for key in missing}, "answers": self._answers}
-            raise InputRequired({"resultType": "input_required", "inputRequests": missing,
-                                 "requestState": self._seal(state)})
+            raise InputRequired({
+                "resultType": "input_required", "inputRequests": missing,
+                "requestState": self._seal({"asked": asked, "answers": self._answers})})
         return results
 
     def _find_answer(self, key: str, digest: str) -> Any:
-        known, answer = self._answers.get(key, (None, None))
-        if known == digest:
-            return answer
-        return self._given.get(key) if self._asked.get(key, digest) == digest else None
+        if digest in self._answers:
+            return self._answers[digest]
+        return self._given.get(key) if self._asked is None or digest in self._asked else None
 
     def _seal(self, state: dict) -> str:
         expiry = int(self._runtime.wall_now() + self._seconds)
         data = encode_json({**state, "for": self._purpose, "until": expiry}).encode("ascii")
+        if len(data) > self._max_size / 2:
+            raise UsageError(f"the answers so far take {len(data):,} bytes, too many for the "
+                             f"client to bring back (max_body is {self._max_size:,})")
         return ".".join(base64.urlsafe_b64encode(part).decode("ascii")
                         for part in (data, self._sign(data)))
 
@@ -4357,7 +4670,7 @@ class RoundAsker:
     def _open(self, sealed: Any) -> dict:
         """Return the state of a requestState: ours, in time, and given for this very request."""
         if sealed is None:
-            return {"asked": {}, "answers": {}}
+            return {"asked": None, "answers": {}}
         try:
             data, signature = map(_decode_base64url, sealed.split("."))
             state = json.loads(data) if hmac.compare_digest(signature, self._sign(data)) else None
@@ -4900,14 +5213,15 @@ class Context:
     def client_info(self) -> dict:
         """What the client says of itself: {"name": ..., "version": ...}, or nothing."""
         session = self._route.session
-        return session.client_info if session else self.meta.get(META_CLIENT_INFO) or {}
+        info = session.client_info if session else self.meta.get(META_CLIENT_INFO)
+        return info if isinstance(info, dict) else {}
 
     @property
     def client_capabilities(self) -> dict:
         """What the client says it can do."""
-        session = self._route.session
-        return (session.client_capabilities if session
-                else self.meta.get(META_CLIENT_CAPABILITIES) or {})
+        if self._route.era == "modern":
+            return self.meta[META_CLIENT_CAPABILITIES]
+        return self._route.session.client_capabilities if self._route.session else {}
 
     @property
     def cancelled(self) -> bool:
@@ -4943,8 +5257,10 @@ class Context:
         if not METHODS[self._route.message.method].asks:
             raise UsageError(f"{self._route.message.method} may ask nothing: only tools, prompts "
                              "and resources do")
+        is_known = self._route.session is not None or self._route.era == "modern"
         for question in questions.values():
-            check_declared(question.capability, self.client_capabilities)
+            check_declared(question.capability, self.client_capabilities, "" if is_known else
+                           " (a legacy client declares it for a session, but this is in none)")
         if self._asker is None:
             self._asker = self.server.build_asker(self._route, self._channel)
         return self._asker.ask(questions)
@@ -5022,17 +5338,24 @@ class Item(NamedTuple):
     input_schema: CompiledSchema
     output_schema: Optional[CompiledSchema] = None
     mime_type: Optional[str] = None
-    pattern: Optional[Any] = None          # of a template: matches the URIs that it makes
+    template: Optional[UriTemplate] = None
+    cache_hints: dict = {}                 # of what a resource gives to read, where it has its own
     header_parameters: HeaderParameters = {}
     scopes: Tuple[str, ...] = ()           # that a caller's token must have
     task: Optional[TaskRule] = None        # of a tool that may run as a task
 
-    def run(self, arguments: dict, context: Context) -> Any:
-        """Call the author's function with checked arguments and return what it returns."""
-        arguments = self.signature.bind(arguments)
+    def bind(self, arguments: dict) -> dict:
+        """Return JSON arguments as the function takes them; raises ArgumentError."""
+        errors = self.input_schema.errors(arguments)
+        if errors:
+            raise ArgumentError("; ".join(errors))
+        return self.signature.bind(arguments)
+
+    def run(self, bound: dict, context: Context) -> Any:
+        """Call the author's function with bound arguments and return what it returns."""
         if self.signature.context_parameter is not None:
-            arguments = {**arguments, self.signature.context_parameter: context}
-        return self.function(**arguments)
+            bound = {**bound, self.signature.context_parameter: context}
+        return self.function(**bound)
 
     def check_scopes(self, context: Context) -> None:
         """Raise HTTPRefusal (403) where the caller's token lacks what this item asks for."""
@@ -5073,6 +5396,8 @@ class Server:
         self.info = without_none({"name": name, "version": version, "title": title,
                                    "description": description, "websiteUrl": website_url,
                                    "icons": icons})
+        if page_size < 1:
+            raise UsageError(f"a page has at least 1 item, but page_size is {page_size}")
         self.instructions = instructions
         self.keeps_sessions = sessions
         self.stream = stream
@@ -5084,7 +5409,7 @@ class Server:
         self.tasks = Tasks(open_store(state, self.runtime), self.runtime, self.limits,
                            self._task_changed)
         self._own_meta = {META_SERVER_INFO: self.info}
-        self._cache_hints = {"ttlMs": ttl_ms, "cacheScope": cache_scope}
+        self._cache_hints = build_cache_hints(ttl_ms, cache_scope)
         self.tools: Dict[str, Item] = {}
         self.resources: Dict[str, Item] = {}
         self.templates: Dict[str, Item] = {}
@@ -5159,7 +5484,8 @@ class Server:
         """Decorate a function as the resource at a URI, or at all URIs of a template.
 
         A template has `{name}` parts (one path segment) or `{+name}` (with slashes), which become
-        the function's parameters. Options: see `add_resource`.
+        the function's parameters. No part climbs out of its place by a segment "..", but one may be
+        an absolute path: look at it before you open a file. Options: see `add_resource`.
         """
         if not isinstance(uri, str) or ":" not in uri:
             raise UsageError('a resource needs a URI with a scheme: '
@@ -5170,28 +5496,31 @@ class Server:
                      title: Optional[str] = None, description: Optional[str] = None,
                      mime_type: str = "text/plain", size: Optional[int] = None,
                      annotations: Optional[dict] = None, icons: Optional[list] = None,
+                     ttl_ms: Optional[int] = None, cache_scope: Optional[str] = None,
                      meta: Optional[dict] = None, scopes: Collection[str] = ()) -> None:
         """Offer what a function returns (str, bytes, or a JSON value) as a resource.
 
-        `scopes`: see `add_tool`.
+        None means that there is no such resource, as a template's function may find out.
+        `ttl_ms` and `cache_scope` are the caching hints of what is read, instead of the server's:
+        "private" for what depends on who asks. `scopes`: see `add_tool`.
         """
         signature = build_signature(function, Context)
-        pattern = parse_template(uri) if "{" in uri else None
-        parts = set(pattern.groupindex) if pattern else set()
+        template = UriTemplate(uri) if "{" in uri else None
+        parts = set(template.names if template else ())
         parameters = set(signature.input_schema["properties"])
         if parts != parameters:
             raise SchemaError(f"the parts of {uri} are {sorted(parts)}, but the parameters of "
                               f"{function.__name__} are {sorted(parameters)}")
         definition = without_none({
-            "uri" if pattern is None else "uriTemplate": uri, "name": name or function.__name__,
+            "uri" if template is None else "uriTemplate": uri, "name": name or function.__name__,
             "title": title,
             "description": (signature.description or None) if description is None else description,
             "mimeType": mime_type, "size": size, "annotations": annotations, "icons": icons,
             "_meta": meta})
-        self._add(self.resources if pattern is None else self.templates, "resources", Item(
+        self._add(self.resources if template is None else self.templates, "resources", Item(
             uri, function, signature, definition, definition,
-            compile_schema(signature.input_schema), None, mime_type, pattern,
-            scopes=self._check_scopes(scopes)))
+            compile_schema(signature.input_schema), None, mime_type, template,
+            build_cache_hints(ttl_ms, cache_scope), scopes=self._check_scopes(scopes)))
 
     def prompt(self, function: Optional[Callable] = None, **options: Any) -> Callable:
         """Decorate a function as a prompt; with options (see `add_prompt`) or without."""
@@ -5265,12 +5594,17 @@ class Server:
         return scopes
 
     def _add(self, registry: dict, feature: str, item: Item) -> None:
+        features = {feature}
+        # What a prompt or template lets one choose from is suggested without more ado.
+        if feature != "tools" and any(
+                map(list_choices, item.signature.input_schema["properties"].values())):
+            features.add("completions")
         with self._registering:
             if item.key in registry:
                 raise UsageError(f"{item.key!r} is registered twice")
             registry[item.key] = item
-            if feature not in self.features:
-                self._set_features(self.features | {feature})
+            if not features <= self.features:
+                self._set_features(self.features | features)
         self._tell_list_changed(feature)
 
     def _remove(self, feature: str, key: str, *registries: dict) -> None:
@@ -5390,7 +5724,12 @@ class Server:
 
     def _build_error(self, request_id: Union[str, int, None], error: MCPError,
                      era: str) -> Answer:
-        return Answer(find_status(error.code, era), format_message(build_error(request_id, error)))
+        try:
+            return Answer(find_status(error.code, era),
+                          format_message(build_error(request_id, error)))
+        except (TypeError, ValueError, RecursionError):
+            self.runtime.log_exception("an error of the handler's is no JSON")
+            return self._build_error(request_id, MCPError(INTERNAL_ERROR, "Internal error"), era)
 
     def _complete(self, result: dict, route: Route) -> dict:
         """Return a handler's result with what the protocol adds to every one."""
@@ -5398,6 +5737,9 @@ class Server:
             result = {**self._cache_hints, **result}
             if route.principal is not None:    # what one caller may see, another may not
                 result["cacheScope"] = "private"
+            if {"inputResponses", "requestState"} & set(route.message.params):
+                # Spec: server/utilities/caching: it depends on more than the cache's key.
+                result.update(NOT_CACHEABLE)
         if route.era == "modern":
             meta = self._own_meta
             if "_meta" in result:
@@ -5521,13 +5863,13 @@ class Server:
         items = list(registry.values())
         if context.principal is not None:
             items = [item for item in items if has_scopes(context.principal, item.scopes)]
-        start = _parse_cursor(params.get("cursor"), len(items))
+        start = _find_start(params.get("cursor"), [item.key for item in items])
         end = start + self.page_size
         modern = context._route.era == "modern"
         page = {member: [item.definition if modern else item.legacy_definition
                          for item in items[start:end]]}
         if end < len(items):
-            page["nextCursor"] = _format_cursor(end)
+            page["nextCursor"] = _format_cursor(items[end - 1].key)
         return page
 
     def handle_tools_list(self, params: dict, context: Context) -> dict:
@@ -5555,13 +5897,13 @@ class Server:
         arguments = params.get("arguments") or {}
         if tool.header_parameters and context._route.era == "modern" and context._route.headers:
             check_parameter_headers(tool.header_parameters, arguments, context._route.headers)
-        errors = tool.input_schema.errors(arguments)
-        if errors:
-            return _build_tool_error(f"Invalid arguments for tool {tool.key!r}: "
-                                     + "; ".join(errors))
+        try:
+            bound = tool.bind(arguments)
+        except ArgumentError as error:
+            return _build_tool_error(f"Invalid arguments for tool {tool.key!r}: {error.message}")
         if self._becomes_task(tool, context):
-            return self._call_as_task(tool, arguments, context)
-        return self._run_tool(tool, arguments, context)
+            return self._call_as_task(tool, bound, context)
+        return self._run_tool(tool, bound, context)
 
     def _run_tool(self, tool: Item, arguments: dict, context: Context) -> dict:
         try:
@@ -5606,9 +5948,12 @@ class Server:
         found = self._find_resource(uri)
         if found is None:
             raise refuse_resource(uri)
-        item, arguments = found
+        item, bound = found
         item.check_scopes(context)
-        return build_read_result(item.run(arguments, context), uri, item.mime_type)
+        value = item.run(bound, context)
+        if value is None:
+            raise refuse_resource(uri)
+        return {**item.cache_hints, **build_read_result(value, uri, item.mime_type)}
 
     def _find_resource(self, uri: str) -> Optional[Tuple[Item, dict]]:
         """Return what serves a URI, with its arguments: a resource, or the first template."""
@@ -5616,13 +5961,12 @@ class Server:
         if item is not None:
             return item, {}
         for item in list(self.templates.values()):
-            match = item.pattern.fullmatch(uri)
-            if match is None:
+            texts = item.template.match(uri)
+            # Spec: server/resources, Security: a path must not lead out of where it belongs.
+            if texts is None or any(".." in re.split(r"[/\\]", text) for text in texts.values()):
                 continue
-            texts = {name: parse_percent(text) for name, text in match.groupdict().items()}
-            arguments = coerce_texts(texts, item.signature.input_schema)
-            if not item.input_schema.errors(arguments):
-                return item, arguments
+            with contextlib.suppress(ArgumentError):
+                return item, item.bind(coerce_texts(texts, item.signature.input_schema))
         return None
 
     def handle_prompts_get(self, params: dict, context: Context) -> dict:
@@ -5632,30 +5976,35 @@ class Server:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shorten(params['name'])}")
         item.check_scopes(context)
         arguments = coerce_texts(params.get("arguments") or {}, item.signature.input_schema)
-        errors = item.input_schema.errors(arguments)
-        if errors:
+        try:
+            bound = item.bind(arguments)
+        except ArgumentError as error:
             raise MCPError(INVALID_PARAMS, f"Invalid arguments for prompt {item.key!r}: "
-                           + "; ".join(errors))
-        return build_prompt_result(item.run(arguments, context), item.definition)
+                           + error.message) from None
+        return build_prompt_result(item.run(bound, context), item.definition)
 
     def handle_completion_complete(self, params: dict, context: Context) -> dict:
-        """Suggest values of an argument."""
-        reference = params["ref"].get("name", params["ref"].get("uri"))
+        """Suggest values of an argument: those of its completion, or of its annotation."""
+        item = self._find_reference(params["ref"])
+        item.check_scopes(context)
         name, value = params["argument"].get("name"), params["argument"].get("value")
-        registries = (self.prompts, self.templates, self.resources)
-        found = [registry[reference] for registry in registries
-                 if isinstance(reference, str) and reference in registry]
-        if not found:
-            raise MCPError(INVALID_PARAMS, f"Unknown reference: {shorten(params['ref'])}")
-        found[0].check_scopes(context)
         if not isinstance(name, str) or not isinstance(value, str):
             raise MCPError(INVALID_PARAMS, "Invalid params: argument needs a name and a value, "
                            f"but is {shorten(params['argument'])}")
-        item = self.completions.get((reference, name))
-        given = (params.get("context") or {}).get("arguments")
-        known = {"value": value, "arguments": given if isinstance(given, dict) else {}}
-        values = [] if item is None else list(item.run(
-            {key: known[key] for key in item.signature.input_schema["properties"]}, context))
+        members = item.signature.input_schema["properties"]
+        if name not in members:
+            raise MCPError(INVALID_PARAMS, f"Unknown argument: {shorten(name)} (there are: "
+                           f"{', '.join(members) or 'none'})")
+        completion = self.completions.get((item.key, name))
+        if completion is None:
+            values = [choice for choice in list_choices(members[name])
+                      if choice.casefold().startswith(value.casefold())]
+        else:
+            given = (params.get("context") or {}).get("arguments")
+            known = {"value": value, "arguments": given if isinstance(given, dict) else {}}
+            wanted = completion.signature.input_schema["properties"]
+            bound = completion.bind({key: known[key] for key in wanted})
+            values = [str(to_json_value(one)) for one in completion.run(bound, context)]
         return {"completion": {"values": values[:100], "total": len(values),
                                "hasMore": len(values) > 100}}
 
@@ -5684,6 +6033,18 @@ class Server:
 
     def _find_task(self, params: dict, context: Context) -> Task:
         return self.tasks.find(params["taskId"], context._route.subject)
+
+    def _find_reference(self, reference: dict) -> Item:
+        """Return the prompt or resource whose argument is to be completed."""
+        kind, name, uri = map(reference.get, ("type", "name", "uri"))
+        item = None
+        if kind == "ref/prompt" and isinstance(name, str):
+            item = self.prompts.get(name)
+        elif kind == "ref/resource" and isinstance(uri, str):
+            item = self.templates.get(uri) or self.resources.get(uri)
+        if item is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown reference: {shorten(reference)}")
+        return item
 
 
 HANDLERS = {
@@ -5818,21 +6179,36 @@ def build_card_name(name: str, url: str) -> str:
     return f"{'.'.join(reversed(labels))[:100] or 'localhost'}/{name[:99] or 'server'}"
 
 
-def _format_cursor(start: int) -> str:
-    return base64.urlsafe_b64encode(b"from:%d" % start).decode("ascii")
+NOT_CACHEABLE = {"ttlMs": 0, "cacheScope": "private"}
 
 
-def _parse_cursor(cursor: Optional[str], count: int) -> int:
+def build_cache_hints(ttl_ms: Optional[int], cache_scope: Optional[str]) -> dict:
+    """Return the caching hints of a result. Spec: server/utilities/caching."""
+    if ttl_ms is not None and (type(ttl_ms) is not int or ttl_ms < 0):
+        raise UsageError(f"ttl_ms is a number of milliseconds, but is {shorten(ttl_ms)}")
+    if cache_scope not in (None, "public", "private"):
+        raise UsageError(f'cache_scope is "public" or "private", but is {shorten(cache_scope)}')
+    return without_none({"ttlMs": ttl_ms, "cacheScope": cache_scope})
+
+
+# A cursor names the last item of its page, so that what comes or goes elsewhere moves no page.
+
+def _format_cursor(key: str) -> str:
+    return base64.urlsafe_b64encode(key.encode("utf-8", "surrogatepass")).decode("ascii")
+
+
+def _find_start(cursor: Optional[str], keys: List[str]) -> int:
+    """Return the index of the first item of the page that a cursor asks for."""
     if cursor is None:
         return 0
     try:
-        match = re.fullmatch(rb"from:(\d{1,9})", base64.urlsafe_b64decode(cursor.encode("ascii")))
+        key = base64.urlsafe_b64decode(cursor.encode("ascii")).decode("utf-8", "surrogatepass")
+        if _format_cursor(key) == cursor:
+            return keys.index(key) + 1
     except ValueError:
-        match = None
-    if match is None or int(match.group(1)) >= count:
-        raise MCPError(INVALID_PARAMS, f"Invalid cursor: {shorten(cursor, 80)} "
-                       "(use the nextCursor of a list as it is)")
-    return int(match.group(1))
+        pass
+    raise MCPError(INVALID_PARAMS, f"Invalid cursor: {shorten(cursor, 80)} "
+                   "(use the nextCursor of a list as it is, or start without one)")
 
 
 # =============================================================================================
@@ -5934,30 +6310,9 @@ def _build_prompt_message(value: Any) -> dict:
 
 def _build_prompt_arguments(schema: dict) -> List[dict]:
     required = schema.get("required", ())
-    return [without_none({"name": name, "description": member.get("description"),
-                           "required": name in required})
+    return [without_none({"name": name, "title": member.get("title"),
+                          "description": member.get("description"), "required": name in required})
             for name, member in schema["properties"].items()]
-
-
-_TEMPLATE_PART = re.compile(r"\{(\+?)([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-def parse_template(template: str) -> re.Pattern:
-    """Return the pattern of the URIs that a template makes. Spec: RFC 6570, levels 1 and 2.
-
-    `{name}` stands for text without "/", "?" and "#", `{+name}` for any text.
-    """
-    if re.search("[{}]", _TEMPLATE_PART.sub("", template)):
-        raise SchemaError(f"the template {template} has parts other than {{name}} and {{+name}}")
-    pattern, position = "", 0
-    for part in _TEMPLATE_PART.finditer(template):
-        pattern += re.escape(template[position:part.start()])
-        pattern += f"(?P<{part.group(2)}>{'.+' if part.group(1) else '[^/?#]+'})"
-        position = part.end()
-    try:
-        return re.compile(pattern + re.escape(template[position:]), re.DOTALL)
-    except re.error as error:
-        raise SchemaError(f"the template {template} cannot be used: {error}") from None
 
 
 # ---- the server that `serve` runs when it is given none
@@ -7755,6 +8110,16 @@ def find_tool_fault(tool: Any) -> Optional[str]:
     return None
 
 
+def find_schema_fault(tool: dict) -> Optional[str]:
+    """Return why a schema of a listed tool cannot be used, None when nothing is wrong with it."""
+    for name in ("inputSchema", "outputSchema"):
+        try:
+            compile_schema(tool.get(name, {}))
+        except SchemaError as error:
+            return f"has an {name} that cannot be used: {error}"
+    return None
+
+
 def check_header(name: str, value: str) -> None:
     """Raise UsageError when a name and value cannot go into an HTTP header as they are."""
     if not isinstance(name, str) or not isinstance(value, str):
@@ -8288,7 +8653,7 @@ class StdioTransport:
     STDERR_TAIL = 4096
 
     def __init__(self, command: List[str], max_bytes: int, observe: Callable[[Exchange], None],
-                 on_message: Callable[[dict], None]):
+                 on_message: Callable[[dict], None], on_junk: Callable[[int, bytes], None]):
         import queue
         import shutil
         import subprocess
@@ -8298,11 +8663,11 @@ class StdioTransport:
         self.url = " ".join(command)
         self._observe = observe
         self._on_message = on_message
+        self._on_junk = on_junk                  # gets lines on stdout that are no MCP
         self._max_bytes = max_bytes
         self._waiting: Dict[Any, Any] = {}        # request id to queue; changed key by key
         self.ended: Optional[str] = None         # why no more answers will come
         self._stderr = b""
-        self.junk: List[str] = []                 # lines on stdout that were no MCP
         self._pauses = 0                          # while we think; guarded by _lock
         self._lock = threading.Lock()
         self._heard = 0.0                         # when it last said something
@@ -8413,16 +8778,17 @@ class StdioTransport:
     def _read_stdout(self) -> None:
         """Hand each message on the child's standard output to whom it is for."""
         with contextlib.suppress(OSError, ValueError), self._child.stdout as pipe:
-            for line in iter(lambda: pipe.readline(self._max_bytes + 1), b""):
+            lines = iter(lambda: pipe.readline(self._max_bytes + 1), b"")
+            for number, line in enumerate(lines, 1):
                 if len(line) > self._max_bytes:
                     self.ended = f"the server sent a line of more than {self._max_bytes:,} bytes"
                     break
-                self._take_line(line)
+                self._take_line(number, line)
         self.ended = self.ended or self._describe_exit()
         for answers in tuple(self._waiting.values()):
             answers.put(None)
 
-    def _take_line(self, line: bytes) -> None:
+    def _take_line(self, number: int, line: bytes) -> None:
         self._heard = time.monotonic()
         try:
             value = parse_json(line, max_depth=MAX_ANSWER_DEPTH)
@@ -8430,8 +8796,8 @@ class StdioTransport:
             value = None
         is_message = isinstance(value, dict) and value.get("jsonrpc") == JSONRPC_VERSION
         if not is_message and not isinstance(value, list):
-            if line.strip() and len(self.junk) < 100:
-                self.junk.append(shorten(line.strip()))
+            if line.strip():
+                self._on_junk(number, line)
             return
         for part in value if isinstance(value, list) else [value]:
             if isinstance(part, dict) and "method" in part:
@@ -8594,6 +8960,7 @@ class Client:
             {**self._responder.capabilities, **(capabilities or {})})
         self.conversation.log_level = log_level or ("info" if on_log is not None else None)
         self.warnings: List[str] = []             # what is not quite right with the server
+        self.junk: List[Tuple[int, str]] = []     # number and text of lines on stdout, no MCP
         self._cache = Cache()
         self._cache_lock = threading.Lock()       # not _lock: notifications come while it is held
         self._progress: Dict[str, Callable] = {}  # by token; changed key by key
@@ -8672,7 +9039,8 @@ class Client:
 
     def _open_transport(self) -> Any:
         if not isinstance(self._target, str):
-            return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take)
+            return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take,
+                                  self._note_junk)
         if not is_http_url(self._target):
             raise UsageError(f"not an http or https URL: {shorten(self._target)}")
         return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe)
@@ -8739,6 +9107,10 @@ class Client:
         self.notify("notifications/initialized")
         if conversation.log_level is not None and "logging" in conversation.capabilities:
             read_result(self._exchange("logging/setLevel", {"level": conversation.log_level}))
+
+    def _note_junk(self, number: int, line: bytes) -> None:
+        if len(self.junk) < MAX_JUNK_LINES:
+            self.junk.append((number, shorten(line.strip())))
 
     def close(self) -> None:
         """End the session, if there is one, and the connection."""
@@ -8816,6 +9188,14 @@ class Client:
         if answer.status is not None and not 200 <= answer.status < 300:
             raise build_status_error(answer)
 
+    def ping(self) -> None:
+        """Return when the server has answered, be it that it knows no ping (as modern ones)."""
+        try:
+            self.request("ping")
+        except MCPError as error:
+            if error.code != METHOD_NOT_FOUND:
+                raise
+
     def list_tools(self) -> List[dict]:
         """Return all tools of the server, as it describes them.
 
@@ -8859,8 +9239,12 @@ class Client:
         """Return all resource templates of the server."""
         return self._list("resources/templates/list", "resourceTemplates")
 
-    def read_resource(self, uri: str) -> dict:
-        """Read a resource and return the whole result, with its contents."""
+    def read_resource(self, uri: str, arguments: Optional[dict] = None) -> dict:
+        """Read a resource and return the whole result, with its contents.
+
+        `uri` may be a resource template, which `arguments` fill in.
+        """
+        uri = uri if arguments is None else UriTemplate(uri).expand(arguments)
         return self._find_cached("resources/read", uri, lambda: self.request(
             "resources/read", {"uri": uri}), _find_ttl)
 
@@ -9240,7 +9624,7 @@ def explain_tools(tools: List[Any]) -> List[Check]:
     """Return what is worth a line about a tool list."""
     checks = []
     for index, tool in enumerate(tools):
-        fault = find_tool_fault(tool)
+        fault = find_tool_fault(tool) or find_schema_fault(tool)
         if fault is not None:
             name = tool.get("name") if isinstance(tool, dict) else None
             checks.append(Check("tool", "warning", f"tool {index} ({shorten(name)}) {fault}",
@@ -9249,6 +9633,13 @@ def explain_tools(tools: List[Any]) -> List[Check]:
         checks.append(Check("tools", "warning", "tools/list names no tool",
                             "is something missing in the server's configuration?"))
     return checks
+
+
+def explain_junk(lines: List[Tuple[int, str]]) -> List[Check]:
+    """Return a line about each that a stdio server printed where only messages may be."""
+    return [Check("stdout", "warning", f"not MCP on stdout, line {number}: {text}",
+                  "print to standard error: standard output is the protocol's",
+                  "basic/transports/stdio") for number, text in lines]
 
 
 class EraReport:
@@ -9358,6 +9749,7 @@ def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = 
             report.run(client, exchanges)
         finally:
             client.close()
+        report.checks[:0] = explain_junk(client.junk)
         reports.append(report)
     checks = merge_checks(reports)
     if all(report.verdict == "fail" for report in reports) and isinstance(target, str):
@@ -9723,7 +10115,8 @@ def describe_resource(contents: Any) -> str:
 def run_read(options: Any) -> int:
     """Read a resource."""
     with open_client(options) as client:
-        result = client.read_resource(options.uri)
+        result = client.read_resource(options.uri,
+                                      parse_arguments(options.arguments, {}) or None)
     if options.json:
         print_json(result)
         return 0
@@ -9856,7 +10249,9 @@ def build_parser(has_command: bool):
     command.add_argument("arguments", nargs="*", default=[], metavar="name=value",
                          help="an argument, read by the tool's schema; name:=json for JSON")
     command.add_argument("--args", metavar="JSON", help="all arguments: JSON, @FILE, or -")
-    add("read", run_read).add_argument("uri", metavar="URI")
+    command = add("read", run_read)
+    command.add_argument("uri", metavar="URI", help="a URI, or a template and what fills it in")
+    command.add_argument("arguments", nargs="*", default=[], metavar="name=value")
     command = add("prompt", run_prompt)
     command.add_argument("name", metavar="NAME")
     command.add_argument("arguments", nargs="*", default=[], metavar="name=value")

@@ -10,12 +10,15 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import datetime
+import decimal
 import enum
 import functools
 import gc
 import http.client
 import importlib.util
 import io
+import ipaddress
 import json
 import math
 import os
@@ -31,6 +34,7 @@ import threading
 import time
 import typing
 import urllib.parse
+import uuid
 from typing import (
     Annotated, Any, Dict, FrozenSet, Iterable, List, Literal, Mapping, NamedTuple, NewType,
     Optional, Sequence, Set, Tuple, TypedDict, Union,
@@ -1684,7 +1688,10 @@ SCHEMA_FAULTS = {
                                ["(root): must be an integer, but is true"]),
     "a missing member": ({"required": ["a"]}, {}, [
         '(root): must have the property "a", but is {}']),
-    "a member too many": ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 1}, 1),
+    "a member too many": ({"properties": {"a": {}, "c": {}}, "additionalProperties": False},
+                          {"b": 1}, ["/b: must be absent (known here: a, c), but is 1"]),
+    "a member where none is known": ({"additionalProperties": False}, {"b": 1}, [
+        "/b: must be absent (known here: none), but is 1"]),
     "deep inside": ({"properties": {"a": {"items": {"minimum": 3}}}}, {"a": [3, 2]}, [
         "/a/1: must be at least 3, but is 2"]),
     "a pointer that needs escapes": ({"additionalProperties": {"type": "null"}}, {"a/b~c": 1}, [
@@ -1711,6 +1718,80 @@ def test_a_value_is_held_against_a_schema_and_told_where_it_fails(case):
     assert len(found) == faults if isinstance(faults, int) else found == faults
 
 
+DRAFT_07 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+# By keyword: a schema, values that it takes, and values that it does not.
+KEYWORDS = {
+    "$ref": ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "null"}}}, [None], [0]),
+    "$dynamicRef": ({"$dynamicRef": "#n", "$defs": {"n": {
+        "$dynamicAnchor": "n", "type": "null"}}}, [None], [0]),
+    "type": ({"type": ["null", "integer"]}, [None, 1, 1.0], [True, 1.5, "1"]),
+    "enum": ({"enum": [1, [2], "a"]}, [1, 1.0, [2], "a"], [True, [1], "b"]),
+    "const": ({"const": {"a": [0]}}, [{"a": [0]}, {"a": [0.0]}], [{"a": [False]}, {}]),
+    "multipleOf": ({"multipleOf": 0.01}, [0.07, 3, "x"], [0.075]),
+    "pattern": ({"pattern": "^a+$"}, ["aa", 5], ["ab", "a\n"]),
+    "uniqueItems": ({"uniqueItems": True}, [[1, True], [], "aa"], [[1, 1.0], [{}, {}]]),
+    "minimum": ({"minimum": 2}, [2, "x"], [1.9]),
+    "maximum": ({"maximum": 2}, [2, "x"], [2.1]),
+    "exclusiveMinimum": ({"exclusiveMinimum": 2}, [2.1], [2]),
+    "exclusiveMaximum": ({"exclusiveMaximum": 2}, [1.9], [2]),
+    "minLength": ({"minLength": 2}, ["\U0001f600a", []], ["\U0001f600"]),
+    "maxLength": ({"maxLength": 1}, ["\U0001f600", [1, 2]], ["ab"]),
+    "minItems": ({"minItems": 1}, [[0], ""], [[]]),
+    "maxItems": ({"maxItems": 1}, [[0], "ab"], [[0, 0]]),
+    "minProperties": ({"minProperties": 1}, [{"a": 0}, ""], [{}]),
+    "maxProperties": ({"maxProperties": 1}, [{"a": 0}, "ab"], [{"a": 0, "b": 0}]),
+    "contains": ({"contains": {"type": "null"}}, [[1, None], "x"], [[], [1]]),
+    "minContains": ({"contains": {"const": 1}, "minContains": 2}, [[1, 1]], [[1]]),
+    "maxContains": ({"contains": {"const": 1}, "maxContains": 1}, [[1, 2]], [[1, 1]]),
+    "required": ({"required": ["a"]}, [{"a": None}, []], [{}]),
+    "properties": ({"properties": {"a": {"type": "null"}}}, [{"a": None}, {"b": 1}], [{"a": 1}]),
+    "patternProperties": ({"patternProperties": {"^a": False}}, [{"b": 1}], [{"ab": 1}]),
+    "additionalProperties": ({"properties": {"a": {}}, "patternProperties": {"^b": {}},
+                              "additionalProperties": False}, [{"a": 1, "bb": 2}], [{"c": 1}]),
+    "propertyNames": ({"propertyNames": {"maxLength": 1}}, [{"a": 1}], [{"ab": 1}]),
+    "allOf": ({"allOf": [{"minimum": 1}, {"maximum": 2}]}, [1, 2], [0, 3]),
+    "anyOf": ({"anyOf": [{"minimum": 3}, {"maximum": 1}]}, [0, 4], [2]),
+    "oneOf": ({"oneOf": [{"minimum": 1}, {"maximum": 2}]}, [0, 3], [1, 2]),
+    "not": ({"not": {"type": "null"}}, [0], [None]),
+    "if": ({"if": {"minimum": 5}, "then": {"multipleOf": 2}}, [3, 6], [7]),
+    "then": ({"if": True, "then": False}, [], [0]),
+    "else": ({"if": {"minimum": 5}, "else": {"multipleOf": 2}}, [2, 7], [3]),
+    "prefixItems": ({"prefixItems": [{"type": "null"}]}, [[], [None, 1]], [[1]]),
+    "items": ({"prefixItems": [True], "items": {"type": "null"}}, [[1], [1, None]], [[1, 2]]),
+    "dependentRequired": ({"dependentRequired": {"a": ["b"]}}, [{"a": 1, "b": 2}, {}], [{"a": 1}]),
+    "dependentSchemas": ({"dependentSchemas": {"a": {"maxProperties": 1}}}, [{"a": 1}, {
+        "b": 1, "c": 2}], [{"a": 1, "b": 2}]),
+    "unevaluatedItems": ({"anyOf": [{"prefixItems": [{"const": 1}]}, True],
+                          "unevaluatedItems": False}, [[], [1]], [[2], [1, 2]]),
+    "unevaluatedProperties": ({"if": {"required": ["a"]}, "then": {"properties": {"a": True}},
+                               "unevaluatedProperties": {"type": "null"}},
+                              [{"a": 1}, {"b": None}], [{"b": 1}, {"a": 1, "b": 2}]),
+    "draft-07 items": ({**DRAFT_07, "items": [{"type": "null"}]}, [[None, 1]], [[1]]),
+    "draft-07 additionalItems": ({**DRAFT_07, "items": [True], "additionalItems": False},
+                                 [[1]], [[1, 2]]),
+    "draft-07 dependencies": ({**DRAFT_07, "dependencies": {"a": ["b"], "c": {"minProperties": 2}}},
+                              [{"a": 1, "b": 2}, {}], [{"a": 1}, {"c": 1}]),
+    "draft-07 $ref, which hides its neighbours": (
+        {**DRAFT_07, "properties": {"a": {"$ref": "#/definitions/n", "type": "string"}},
+         "definitions": {"n": {"type": "null"}}}, [{"a": None}], [{"a": "x"}]),
+}
+
+
+@cases(KEYWORDS)
+def test_a_keyword_takes_what_the_standard_says_and_nothing_else(case):
+    schema, valid, invalid = case
+    compiled = mcpkit.compile_schema(schema)
+    assert [value for value in valid if compiled.errors(value)] == []
+    assert [value for value in invalid if not compiled.errors(value)] == []
+
+
+def test_each_keyword_that_tests_something_has_a_case():
+    tested = {word for table in mcpkit._KEYWORDS.values() for word, keyword in table.items()
+              if keyword.test is not None}
+    assert tested <= {name.replace("draft-07 ", "") for name in KEYWORDS}
+
+
 BROKEN_SCHEMAS = {
     "an unknown dialect": {"$schema": "https://json-schema.org/draft/2019-09/schema"},
     "a reference to the network": {"$ref": "http://127.0.0.1:9/x.json"},
@@ -1719,6 +1800,7 @@ BROKEN_SCHEMAS = {
     "properties that are none": {"properties": 5},
     "required that is no list": {"required": "x"},
     "a pattern that is none": {"pattern": "("},
+    "a pattern that is too long": {"pattern": "a" * 100_001},
 }
 
 
@@ -2033,6 +2115,25 @@ ANNOTATIONS = {
         "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
         "additionalProperties": False}),
     "description": (Annotated[int, "how many"], {"type": "integer", "description": "how many"}),
+    "a moment": (datetime.datetime, {"type": "string", "format": "date-time"}),
+    "a day": (datetime.date, {"type": "string", "format": "date"}),
+    "a time of the day": (datetime.time, {"type": "string", "format": "time"}),
+    "a duration": (datetime.timedelta, {"type": "string", "format": "duration"}),
+    "UUID": (uuid.UUID, {"type": "string", "format": "uuid"}),
+    "Decimal": (decimal.Decimal, {"type": ["string", "number"], "format": "decimal"}),
+    "Path": (pathlib.Path, {"type": "string", "format": "path"}),
+    "PurePosixPath": (pathlib.PurePosixPath, {"type": "string", "format": "path"}),
+    "IPv4Address": (ipaddress.IPv4Address, {"type": "string", "format": "ipv4"}),
+    "IPv6Address": (ipaddress.IPv6Address, {"type": "string", "format": "ipv6"}),
+    "IPv4Interface": (ipaddress.IPv4Interface, {"type": "string", "format": "ipv4interface"}),
+    "IPv6Network": (ipaddress.IPv6Network, {"type": "string", "format": "ipv6network"}),
+    "an optional day": (Optional[datetime.date], {
+        "anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]}),
+    "days as keys": (Dict[datetime.date, int], {
+        "type": "object", "propertyNames": {"type": "string", "format": "date"},
+        "additionalProperties": {"type": "integer"}}),
+    "a day from a certain one on": (Annotated[datetime.date, {"formatMinimum": "2024-01-01"}], {
+        "type": "string", "format": "date", "formatMinimum": "2024-01-01"}),
     "keywords": (Annotated[int, {"minimum": 0}, "how many"], {
         "type": "integer", "minimum": 0, "description": "how many"}),
     "header": (Annotated[str, {"x-mcp-header": "Region"}], {
@@ -2077,6 +2178,10 @@ DEFAULTS = {
     "a tuple": (Tuple[int, ...], (1, 2), {
         "type": "array", "items": {"type": "integer"}, "default": [1, 2]}),
     "an int for a float": (float, 1, {"type": "number", "default": 1}),
+    "a day": (datetime.date, datetime.date(2024, 1, 2), {
+        "type": "string", "format": "date", "default": "2024-01-02"}),
+    "a path": (pathlib.PurePosixPath, pathlib.PurePosixPath("a/b"), {
+        "type": "string", "format": "path", "default": "a/b"}),
     "None where null is accepted": (Optional[str], None, {
         "type": ["string", "null"], "default": None}),
     "None where null is not accepted": (str, None, {"type": "string"}),
@@ -2491,6 +2596,7 @@ RESULTS = {
     "int": (int, {"type": "integer"}),
     "bool": (bool, {"type": "boolean"}),
     "float": (float, {"type": "number"}),
+    "a day": (datetime.date, {"type": "string", "format": "date"}),
     "optional data": (Optional[int], {"type": ["integer", "null"]}),
     "dataclass": (Point, POINT_SCHEMA),
     "described": (Annotated[Point, "where"], {**POINT_SCHEMA, "description": "where"}),
@@ -2560,6 +2666,29 @@ BINDINGS = {
     "NamedTuple": (Place, {"latitude": 1.5}, Place(1.5)),
     "TypedDict": (Options, {"color": "red"}, {"color": Color.RED}),
     "NewType": (UserId, 7.0, 7),
+    "a moment": (datetime.datetime, "2024-01-02T03:04:05+02:00", datetime.datetime(
+        2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))),
+    "a moment in UTC": (datetime.datetime, "2024-01-02T03:04:05Z", datetime.datetime(
+        2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)),
+    "a moment of nine digits": (datetime.datetime, "2024-01-02T03:04:05.123456789",
+                                datetime.datetime(2024, 1, 2, 3, 4, 5, 123456)),
+    "a day": (datetime.date, "2024-02-29", datetime.date(2024, 2, 29)),
+    "a time of the day": (datetime.time, "03:04:05.5z", datetime.time(
+        3, 4, 5, 500_000, tzinfo=datetime.timezone.utc)),
+    "a duration": (datetime.timedelta, "P1DT2H3M4.5S", datetime.timedelta(1, 7384, 500_000)),
+    "a duration in weeks": (datetime.timedelta, "P2W", datetime.timedelta(14)),
+    "a duration of nothing": (datetime.timedelta, "PT0S", datetime.timedelta()),
+    "a duration backwards": (datetime.timedelta, "-PT90M", -datetime.timedelta(minutes=90)),
+    "UUID": (uuid.UUID, "12345678-1234-5678-1234-567812345678",
+             uuid.UUID("12345678123456781234567812345678")),
+    "Decimal": (decimal.Decimal, "1.10", decimal.Decimal("1.10")),
+    "a Decimal sent as a number": (decimal.Decimal, 0.1, decimal.Decimal("0.1")),
+    "a Decimal sent as an integer": (decimal.Decimal, 10 ** 30, decimal.Decimal(10 ** 30)),
+    "Path": (pathlib.Path, "a/b", pathlib.Path("a/b")),
+    "IPv4Address": (ipaddress.IPv4Address, "127.0.0.1", ipaddress.IPv4Address("127.0.0.1")),
+    "IPv6Interface": (ipaddress.IPv6Interface, "::1/64", ipaddress.IPv6Interface("::1/64")),
+    "days as keys": (Dict[datetime.date, int], {"2024-01-02": 3}, {datetime.date(2024, 1, 2): 3}),
+    "a day or a word": (Union[datetime.date, str], "soon", "soon"),
     "Optional": (Optional[Point], {"x": 1}, Point(1)),
     "null": (Optional[Point], None, None),
     "the first of a Union that fits": (Union[int, Color], "red", Color.RED),
@@ -2610,9 +2739,40 @@ def test_plain_members_are_not_walked():
     assert build(call).bind({"color": "red", "rows": rows})["rows"] is rows
 
 
-def test_a_class_that_refuses_its_fields_raises_when_it_is_bound():
-    with pytest.raises(ValueError, match="side is negative"):
-        bind_one(Square, {"side": -1})
+REFUSED_ARGUMENTS = {
+    "a class that refuses its fields": (Square, {"side": -1}, "/x: side is negative"),
+    "no moment": (datetime.datetime, "soon", '/x: must have the format date-time, but is "soon"'),
+    "no such day": (datetime.date, "2023-02-29",
+                    '/x: must have the format date, but is "2023-02-29"'),
+    "an hour too many": (datetime.time, "24:60", '/x: must have the format time, but is "24:60"'),
+    "a duration of a year": (datetime.timedelta, "P1Y",
+                             '/x: must have the format duration, but is "P1Y"'),
+    "a duration beyond all bounds": (datetime.timedelta, "P9999999999D",
+                                     '/x: must have the format duration, but is "P9999999999D"'),
+    "a duration of no unit": (datetime.timedelta, "PT",
+                              '/x: must have the format duration, but is "PT"'),
+    "no UUID": (uuid.UUID, "1", '/x: must have the format uuid, but is "1"'),
+    "not a number": (decimal.Decimal, "NaN", '/x: must have the format decimal, but is "NaN"'),
+    "no number": (decimal.Decimal, "ten", '/x: must have the format decimal, but is "ten"'),
+    "true for a Decimal": (decimal.Decimal, True,
+                           "/x: must have the format decimal, but is true"),
+    "an address of the other kind": (ipaddress.IPv4Address, "::1",
+                                     '/x: must have the format ipv4, but is "::1"'),
+    "one of several": (List[datetime.date], ["2024-01-02", "x"],
+                       '/x: must have the format date, but is "x"'),
+    "neither": (Optional[datetime.date], "x",
+                '/x: must have the format date, but is "x"'),
+    "none of several": (Union[datetime.date, List[uuid.UUID]], ["x"],
+                        '/x: must have the format uuid, but is "x"'),
+}
+
+
+@cases(REFUSED_ARGUMENTS)
+def test_what_a_type_refuses_is_an_argument_error_that_names_the_argument(case):
+    annotation, value, message = case
+    with pytest.raises(mcpkit.ArgumentError) as caught:
+        bind_one(annotation, value)
+    assert caught.value.message == message
 
 
 MISFITS = {
@@ -2926,6 +3086,63 @@ def test_importing_the_module_loads_neither_inspect_nor_dataclasses():
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                            timeout=WAIT, cwd=ROOT)
     assert child.stdout == "[]\n"
+
+
+# ==== URI templates ====
+
+TEMPLATES = {
+    "one part": ("a://{b}", "a://c", {"b": "c"}),
+    "what a URI gives a meaning": ("a://{b}", "a://%2Fc%3F%23%25%20", {"b": "/c?#% "}),
+    "other letters": ("a://{b}", "a://%E4%B8%96-x", {"b": "\u4e16-x"}),
+    "slashes": ("a://{+b}/end", "a://c/d/end/end", {"b": "c/d/end"}),
+    "reserved characters": ("a://{+b}", "a://c?d=e&f#g", {"b": "c?d=e&f#g"}),
+    "a folder and a name": ("a://{+folder}/{name}", "a://b/c/d", {"folder": "b/c", "name": "d"}),
+    "a name and its type": ("a://{name}.{type}", "a://b.tar.gz", {"name": "b.tar", "type": "gz"}),
+    "side by side": ("a://{b}{c}", "a://xyz", {"b": "xy", "c": "z"}),
+    "the longest first part that fits": ("a://{+b}-{c}", "a://x-y-z", {"b": "x-y", "c": "z"}),
+    "text after the last part": ("a://{b}/raw", "a://c/raw", {"b": "c"}),
+}
+
+
+@cases(TEMPLATES)
+def test_a_template_makes_a_uri_of_texts_and_finds_them_in_it(case):
+    template, uri, texts = case
+    template = mcpkit.UriTemplate(template)
+    assert template.expand(texts) == uri
+    assert template.match(uri) == texts
+
+
+@pytest.mark.parametrize("template, uri", [
+    ("a://{b}", "a://"), ("a://{b}", "a://c/d"), ("a://{b}", "A://c"), ("a://{b}/raw", "a://c/RAW"),
+    ("a://{b}/raw", "a://c"), ("a://{+b}/{c}", "a://b/"), ("a://x{b}x", "a://xx"),
+    ("a://{b}-{c}", "a://b-"), ("a://{+b}", "a://" + "c" * 100_000)])
+def test_a_uri_that_a_template_cannot_make_does_not_match(template, uri):
+    assert mcpkit.UriTemplate(template).match(uri) is None
+
+
+def test_random_uris_match_as_a_search_of_all_places_would_find():
+    templates = ["{a}", "{+a}", "x{a}x", "{a}-{b}", "{+a}-{b}", "{a}{b}", "{+a}/{b}", "{a}/{+b}",
+                 "{a}-{+b}-{c}", "{+a}--{b}/-"]
+    for template, uri in zip(templates * 200, build_garbage(7, "x-/", 2000, 8)):
+        pattern = re.escape(template).replace(r"\{\+", "{+").replace(r"\{", "{").replace(r"\}", "}")
+        pattern = re.sub(r"\{\+(.)}", r"(?P<\1>.+)", pattern)
+        pattern = re.sub(r"\{(.)}", r"(?P<\1>[^/]+)", pattern)
+        match = re.fullmatch(pattern, uri)
+        assert mcpkit.UriTemplate(template).match(uri) == (match and match.groupdict()), (
+            template, uri)
+
+
+@pytest.mark.parametrize("template", ["{a}-{b}", "{+a}-{+b}-{+c}/", "{a}{b}{c}"])
+def test_reading_a_uri_costs_no_more_than_its_length(template):
+    match = mcpkit.UriTemplate(template).match
+    assert is_linear(match, lambda size: "-" * size + "/x", 2000)
+
+
+@pytest.mark.parametrize("texts, words", [({}, "wants b, but gets nothing"),
+                                          ({"b": "1", "c": "2"}, "wants b, but gets b, c")])
+def test_a_template_is_filled_in_with_the_texts_that_it_wants(texts, words):
+    with pytest.raises(UsageError, match=words):
+        mcpkit.UriTemplate("a://{b}").expand(texts)
 
 
 # =============================================================================================
@@ -3677,9 +3894,15 @@ class Order:
     extras: typing.List[typing.Literal["bag", "bow"]] = dataclasses.field(default_factory=list)
 
 
+@dataclasses.dataclass
+class Stay:
+    arrival: datetime.date
+    key: uuid.UUID = uuid.UUID(int=0)
+
+
 ANSWERS = {
-    "elicitation/create": {"action": "accept", "content": {"name": "Ada", "item": "pen",
-                                                           "color": "blue"}},
+    "elicitation/create": {"action": "accept", "content": {
+        "name": "Ada", "item": "pen", "color": "blue", "arrival": "2024-02-29"}},
     "sampling/createMessage": {"role": "assistant", "model": "m",
                                "content": {"type": "text", "text": "Paris"}},
     "roots/list": {"roots": [{"uri": "file:///work", "name": "work"}]},
@@ -3733,6 +3956,21 @@ def build_asking_server(runs=None, **options):
                            "city": mcpkit.Sampling("Capital?"), "folders": mcpkit.Roots()})
         return f"{answers['name'].action}, {answers['city']['model']}, {len(answers['folders'])}"
 
+    @server.tool
+    def thrice(ctx: Context) -> str:
+        answers = [ctx.ask({"again": mcpkit.Elicitation(f"{word}?", NAME_FORM)})["again"]
+                   for word in ("First", "Second")]
+        answers.append(ctx.elicit("Third?", NAME_FORM))
+        return "".join(answer.content["name"] for answer in answers)
+
+    @server.tool
+    def confirm(ctx: Context) -> str:
+        return ctx.elicit("Sure?").action
+
+    @server.tool
+    def book(ctx: Context) -> str:
+        return f"{ctx.elicit('When?', Stay).content.arrival:%A}"
+
     @server.prompt
     def letter(ctx: Context) -> str:
         return f"Write to {ctx.elicit('To whom?', NAME_FORM).content['name']}."
@@ -3785,6 +4023,9 @@ ASKED = {
     "a form of a class": (tool_call("order"),
                           '{"item":"pen","color":"blue","count":1,"extras":[]}'),
     "a form, forgiving every Exception": (tool_call("forgive"), "accept"),
+    "a form, with a day": (tool_call("book"), "Thursday"),
+    "a form without members": (tool_call("confirm"), "accept"),
+    "different things under one key": (tool_call("thrice"), "AdaAdaAda"),
     "a page": (tool_call("visit"), "accept"),
     "the model": (tool_call("capital"), "Paris"),
     "the folders": (tool_call("folders"), '["file:///work"]'),
@@ -3829,6 +4070,13 @@ QUESTIONS = {
                 "count": {"type": "integer", "default": 1, "description": "How many."},
                 "extras": {"type": "array", "items": {"type": "string",
                                                       "enum": ["bag", "bow"]}}}}}),
+    "a form with a day and what forms have no format for": ("book", "elicitation/create", {
+        "message": "When?", "requestedSchema": {
+            "type": "object", "required": ["arrival"], "properties": {
+                "arrival": {"type": "string", "format": "date"},
+                "key": {"type": "string", "default": "00000000-0000-0000-0000-000000000000"}}}}),
+    "a form without members": ("confirm", "elicitation/create", {
+        "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}),
     "the model": ("capital", "sampling/createMessage", {
         "messages": [{"role": "user", "content": {"type": "text", "text": "Capital of France?"}}],
         "maxTokens": 5, "systemPrompt": "Be brief"}),
@@ -3878,6 +4126,19 @@ def test_only_what_the_client_declared_is_asked(case):
         assert answer["error"]["data"] == {"requiredCapabilities": missing}
 
 
+def test_what_is_missing_is_named_to_the_part():
+    answer, _ = call_modern(build_asking_server(), tool_call("visit"),
+                            capabilities={"elicitation": {"form": {}}})
+    assert answer["error"]["message"] == "Missing required client capability: elicitation/url"
+
+
+def test_a_legacy_request_outside_of_a_session_declares_nothing_whatever_it_says():
+    for meta in ({}, {"io.modelcontextprotocol/clientCapabilities": CAN_ANSWER}):
+        request = call("tools/call", {"name": "folders", "_meta": meta})
+        error = receive(build_asking_server(), request)["error"]
+        assert error["code"] == -32021 and "a session, but this is in none" in error["message"]
+
+
 def test_a_capability_that_a_modern_client_lacks_is_400_over_http():
     with mcpkit.HTTPService(build_asking_server(), port=0) as service:
         answer = ask_modern(service, "tools/call", {"name": "greet"}, Mcp_Name="greet")
@@ -3903,6 +4164,8 @@ BAD_ANSWERS = {
     "no content": {"action": "accept"},
     "content of the wrong type": {"action": "accept", "content": {"name": 3}},
     "content without a required member": {"action": "accept", "content": {}},
+    "content that is a list": {"action": "accept", "content": ["Ada"]},
+    "an action that is a list": {"action": ["accept"]},
 }
 
 
@@ -3919,6 +4182,13 @@ def test_an_answer_that_breaks_the_form_is_refused_in_both_eras(case):
 @cases({
     "a model's answer without a role": ("no message of a model", "capital",
                                         {"sampling/createMessage": {"content": "x"}}),
+    "a model's answer without content": ("no message of a model", "capital", {
+        "sampling/createMessage": {"role": "assistant"}}),
+    "a text without text": ("no message of a model", "capital", {
+        "sampling/createMessage": {"role": "assistant", "content": [{"type": "text"}]}}),
+    "a tool used without a name": ("no message of a model", "capital", {
+        "sampling/createMessage": {"role": "assistant", "content": {
+            "type": "tool_use", "id": "1", "input": {}}}}),
     "roots that are none": ("roots must be a list", "folders",
                             {"roots/list": {"roots": [{"name": "x"}]}}),
 })
@@ -3952,11 +4222,50 @@ def test_a_cancelled_legacy_call_waits_no_longer_for_what_it_asked():
     assert "cancelled" in find_text(answer)
 
 
-def test_a_response_that_nobody_waits_for_is_dropped():
+@pytest.mark.parametrize("request_id", [99, "99", "1", 10 ** 400, -1, "", None])
+def test_a_response_that_nobody_waits_for_is_dropped(request_id):
     session = AnsweringChannel().session
-    response = {"jsonrpc": "2.0", "id": 99, "result": {}}
+    reply = session.expect_reply(threading.Event())
+    response = {"jsonrpc": "2.0", "id": request_id, "result": {}}
     assert build_asking_server().receive(response, None, session,
                                          mcpkit.Channel()) == mcpkit.Answer(202)
+    assert session.replies == {1: reply} and reply.response is None
+
+
+def test_a_question_that_cannot_be_asked_keeps_the_others_from_being_asked():
+    server, channel = Server("x"), AnsweringChannel({})
+
+    @server.tool
+    def ask_both(ctx: Context):
+        ctx.ask({"good": mcpkit.Roots(), "bad": mcpkit.Elicitation("?", {"type": "string"})})
+
+    with quiet_log(server):
+        assert call_legacy(server, tool_call("ask_both"), channel)["result"]["isError"]
+    assert channel.sent == [] and channel.session.replies == {}
+
+
+def test_a_session_that_ends_ends_the_wait_for_what_its_client_was_asked():
+    with mcpkit.HTTPService(build_asking_server(), port=0) as service:
+        session_id = open_session(service, CAN_ANSWER)
+        connection = http.client.HTTPConnection(*service.server_address, timeout=WAIT)
+        with contextlib.closing(connection):
+            connection.request("POST", "/mcp", json.dumps(tool_call("folders")), {
+                **JSON_BOTH, "Mcp-Session-Id": session_id})
+            response = connection.getresponse()
+            while b"roots/list" not in response.readline():
+                pass
+            assert ask(service, method="DELETE", Mcp_Session_Id=session_id).status == 200
+            assert b"the client cancelled the call" in response.read()
+
+
+def test_a_server_that_never_streams_cannot_ask_a_legacy_client_and_says_so_here():
+    server = build_asking_server(stream="never")
+    with mcpkit.HTTPService(server, port=0) as service, quiet_log(server) as lines:
+        session_id = open_session(service, CAN_ANSWER)
+        reply = ask(service, tool_call("folders"), Mcp_Session_Id=session_id)
+        assert reply.json["result"]["isError"] and lines == ["tool folders failed"]
+        assert "inputRequests" in ask_modern(service, "tools/call", {"name": "folders", "_meta": {
+            **META, "io.modelcontextprotocol/clientCapabilities": CAN_ANSWER}}).json["result"]
 
 
 def test_a_modern_handler_runs_again_and_earlier_answers_come_back():
@@ -3990,6 +4299,52 @@ def test_answers_are_taken_without_a_state_and_unknown_ones_are_ignored():
     assert repeat(inputResponses=[])["error"]["code"] == -32602
 
 
+def test_an_answer_that_was_not_asked_for_is_ignored_where_we_know_what_was():
+    result, repeat = start_round(build_asking_server(), tool_call("twice"))
+    early = {"elicitation": ADA, "elicitation-2": {"action": "accept", "content": {"name": "Eve"}}}
+    again = repeat(inputResponses=early, requestState=result["requestState"])["result"]
+    assert list(again["inputRequests"]) == ["elicitation-2"]
+    done = repeat(inputResponses={"elicitation-2": ADA}, requestState=again["requestState"])
+    assert find_text(done) == "AdaAda"
+
+
+def test_what_was_read_with_the_answers_of_a_user_is_not_cacheable():
+    server = build_asking_server(ttl_ms=5000)
+    message = call("resources/read", {"uri": "asking://profile"})
+    result, repeat = start_round(server, message)
+    assert "ttlMs" not in result and "cacheScope" not in result
+    result = repeat(requestState=result["requestState"], inputResponses={"elicitation": ADA})
+    assert (result["result"]["ttlMs"], result["result"]["cacheScope"]) == (0, "private")
+
+
+def test_answers_too_long_to_be_brought_back_are_said_to_be_so_here():
+    server = build_asking_server(max_body=4000)
+    result, repeat = start_round(server, tool_call("twice"))
+    answer = {"action": "accept", "content": {"name": "A" * 3000}}
+    with quiet_log(server) as lines:
+        assert repeat(requestState=result["requestState"],
+                      inputResponses={"elicitation": answer})["result"]["isError"]
+    assert lines == ["tool twice failed"]
+
+
+ODD_ANSWERS = {
+    "an answer nested deeply": {"user_name": build_nested(90)},
+    "many answers": {str(number): ADA for number in range(10_000)},
+    "an answer under an odd name": {"\ud800\u0000": ADA, "": None},
+    "numbers": {"user_name": 10 ** 400},
+    "a name of three megabytes": {"user_name": {"action": "accept", "content": {
+        "name": "A" * 3_000_000}}},
+}
+
+
+@cases(ODD_ANSWERS)
+def test_odd_answers_are_refused_or_asked_for_again_and_never_an_internal_error(case):
+    _, repeat = start_round(build_asking_server(), tool_call("greet"))
+    answer = repeat(inputResponses=case)
+    assert answer.get("error", {}).get("code") in (None, -32602)
+    assert "isError" not in answer.get("result", {})
+
+
 def test_an_answer_to_another_question_is_not_taken_for_this_one():
     topics = iter(["a pen", "a bank"])
     server = Server("changing")
@@ -4019,6 +4374,9 @@ BAD_STATES = {
     "not base64": lambda state: "\u00e9.\u00e9",
     "no string": lambda state: {"state": state},
     "spaces within": lambda state: state[:8] + " " + state[8:],
+    "three megabytes": lambda state: "A" * 3_000_000 + state,
+    "three megabytes of dots": lambda state: "." * 3_000_000,
+    "a lone surrogate": lambda state: "\ud800." + state,
 }
 
 
@@ -4092,6 +4450,11 @@ FORMS = {
     "an object within": (False, {"inner": {"type": "object"}}),
     "a list of anything": (False, {"list": {"type": "array", "items": {"type": "string"}}}),
     "no type": (False, {"any": {}}),
+    "true": (False, {"any": True}),
+    "several types": (False, {"any": {"type": ["string", "null"]}}),
+    "a choice of numbers": (False, {"any": {"type": "integer", "enum": [1, 2]}}),
+    "a list of a choice of numbers": (False, {"any": {"type": "array", "items": {"enum": [1]}}}),
+    "a list of nothing": (False, {"any": {"type": "array", "items": {"enum": []}}}),
 }
 
 
@@ -4100,10 +4463,67 @@ def test_a_form_has_only_what_a_form_can_show(case):
     fits, members = case
     schema = {"type": "object", "properties": members}
     if fits:
-        assert mcpkit.build_form(schema)[0] is schema
+        assert mcpkit.build_form(schema).schema is schema
     else:
         with pytest.raises(mcpkit.UsageError, match="a form cannot ask for"):
             mcpkit.build_form(schema)
+
+
+@pytest.mark.parametrize("pattern", ["(", "[", "a" * 200_000])
+def test_a_form_that_could_not_be_read_is_not_asked(pattern):
+    with pytest.raises(mcpkit.SchemaError):
+        mcpkit.build_form({"type": "object", "properties": {
+            "a": {"type": "string", "pattern": pattern}}})
+
+
+PAGES = {"no URL": "login", "a path": "/login", "an empty one": "", "with a space": "http://a b"}
+
+
+@cases(PAGES)
+def test_a_page_has_a_whole_url(case):
+    with pytest.raises(UsageError, match="the whole URL of a page"):
+        mcpkit.Elicitation("Log in", url=case).build_params("2025-11-25", str)
+
+
+def test_a_question_is_a_form_or_a_page():
+    with pytest.raises(UsageError, match="a schema or the whole URL"):
+        mcpkit.Elicitation("Log in", NAME_FORM, "https://example.com").build_params("", str)
+
+
+TEXT = {"type": "text", "text": "x"}
+USE = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
+RESULT_1 = {"type": "tool_result", "toolUseId": "1", "content": [TEXT]}
+CONVERSATIONS = {
+    "a text": (True, "x"),
+    "a block": (True, {"type": "image", "data": "AA==", "mimeType": "image/png"}),
+    "texts and messages": (True, ["x", {"role": "assistant", "content": "y"}, "z"]),
+    "a tool used, and its result": (True, ["x", {"role": "assistant", "content": [TEXT, USE]},
+                                           {"role": "user", "content": RESULT_1}]),
+    "two used, and their results": (True, [
+        {"role": "assistant", "content": [USE, {**USE, "id": "2"}]},
+        {"role": "user", "content": [{**RESULT_1, "toolUseId": "2"}, RESULT_1]}]),
+    "no result": (False, [{"role": "assistant", "content": USE}]),
+    "a text instead of a result": (False, [{"role": "assistant", "content": USE}, "x"]),
+    "a result too few": (False, [{"role": "assistant", "content": [USE, {**USE, "id": "2"}]},
+                                 {"role": "user", "content": RESULT_1}]),
+    "a result of nothing": (False, [{"role": "user", "content": RESULT_1}]),
+    "a text beside a result": (False, [{"role": "assistant", "content": USE},
+                                       {"role": "user", "content": [RESULT_1, TEXT]}]),
+    "no content": (False, [{"role": "user"}]),
+    "no text or block": (False, 5),
+}
+
+
+@cases(CONVERSATIONS)
+def test_the_model_is_sent_messages_whose_tools_have_results(case):
+    fits, messages = case
+    sampling = mcpkit.Sampling(messages)
+    if fits:
+        sent = sampling.build_params("2025-11-25", str)["messages"]
+        assert all(set(message) == {"role", "content"} for message in sent)
+    else:
+        with pytest.raises(UsageError):
+            sampling.build_params("2025-11-25", str)
 
 
 @pytest.mark.parametrize("schema", [{"type": "string"}, {}, str])
@@ -4152,7 +4572,7 @@ def test_a_legacy_client_answers_by_another_post():
 TASKS = "io.modelcontextprotocol/tasks"
 CAN_TASKS = {**CAN_ANSWER, "extensions": {TASKS: {}}}
 AGREED = {"action": "accept", "content": {"name": "Ada", "confirm": True}}
-SAID = ANSWERS["sampling/createMessage"]
+MODEL_SAID = ANSWERS["sampling/createMessage"]
 
 
 def send_modern(server, method, params, capabilities=CAN_TASKS):
@@ -4529,7 +4949,7 @@ def test_what_is_asked_after_the_start_is_asked_within_the_task():
     server.gate.set()
     task = call_rounds(server, "prepare", 3, late=True)[-1]
     assert set(watch.until(task, "input_required")["inputRequests"]) == {"sampling"}
-    get_task(server, task, "tasks/update", inputResponses={"sampling": SAID})
+    get_task(server, task, "tasks/update", inputResponses={"sampling": MODEL_SAID})
     assert watch.until(task)["result"]["content"][0]["text"] == "AdaAdam"
 
 
@@ -4756,6 +5176,66 @@ def test_what_a_tool_does_wrong_is_logged_here_and_says_nothing_there(name):
     assert lines == [f"tool {name} failed"]
 
 
+HANDLERS = {
+    "a tool": tool_call("t"),
+    "a resource": call("resources/read", {"uri": "a://b"}),
+    "a template": call("resources/read", {"uri": "a://c/d"}),
+    "a prompt": call("prompts/get", {"name": "p", "arguments": {"a": ""}}),
+    "a completion": call("completion/complete", {
+        "ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}),
+}
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("the secret of the house")
+
+
+def fail_with(error):
+    """Return what raises an error, for a handler to do."""
+    def fail():
+        raise error
+    return fail
+
+
+HANDLER_FAULTS = {
+    "an exception": fail_with(ValueError("the secret of the house")),
+    "an exception without words": fail_with(Unspeakable()),
+    "an error of ours that is no JSON": fail_with(MCPError(-32000, "so", object())),
+    "a result that is no JSON": object,
+    "a result without end": lambda: (lambda loop: loop.append(loop) or loop)([]),
+}
+
+
+@cases(HANDLERS)
+@pytest.mark.parametrize("fault", HANDLER_FAULTS.values(), ids=list(HANDLER_FAULTS))
+def test_what_a_handler_does_wrong_is_a_traceback_here_and_a_bare_error_there(
+        case, fault, capfd):
+    server = Server("x")
+    server.tool(name="t")(lambda: fault())
+    server.resource("a://b")(lambda: fault())
+    server.resource("a://c/{d}")(lambda d: fault())
+    server.prompt(name="p")(lambda a: fault())
+    server.completion("p", "a")(lambda value: fault())
+    answer = receive(server, case)
+    if "result" in answer:
+        assert answer["result"] == {"isError": True, "content": [
+            {"type": "text", "text": "Error calling tool 't': internal error"}]}
+    else:
+        assert answer["error"] == {"code": -32603, "message": "Internal error"}
+    assert "Traceback (most recent call last):" in capfd.readouterr().err
+
+
+def test_a_resource_that_gives_none_is_not_there():
+    server, notes = Server("x"), {"a": ""}
+    server.resource("notes://{name}")(lambda name: notes.get(name))
+    read = {name: receive(server, call("resources/read", {"uri": f"notes://{name}"}))
+            for name in "ab"}
+    assert read["a"]["result"]["contents"][0]["text"] == ""
+    assert read["b"]["error"] == {"code": -32602, "message": "Resource not found",
+                                  "data": {"uri": "notes://b"}}
+
+
 ERRORS = {
     "C98 an unknown tool": (tool_call("nope"), -32602, "Unknown tool: nope"),
     "C98 an unknown prompt": (call("prompts/get", {"name": "nope"}), -32602,
@@ -4769,7 +5249,8 @@ ERRORS = {
         "Invalid arguments for prompt 'greet': (root): must have the property \"name\", but is {}"),
     "an unknown method": (call("posts/list"), -32601, "Method not found"),
     "a bad cursor": (call("tools/list", {"cursor": "zzz"}), -32602,
-                     "Invalid cursor: zzz (use the nextCursor of a list as it is)"),
+                     "Invalid cursor: zzz (use the nextCursor of a list as it is, or start "
+                     "without one)"),
     "a bad log level": (call("logging/setLevel", {"level": "loud"}), -32602,
                         "Invalid params: level must be one of debug, info, notice, warning, "
                         "error, critical, alert, emergency, but is loud"),
@@ -4786,6 +5267,62 @@ def test_what_cannot_be_answered_is_an_error_that_says_why(case):
     assert (error["code"], error["message"]) == (code, message)
 
 
+def build_calendar_server():
+    """Return a server that wants a day in each way there is, and gives back the one after."""
+    server = Server("calendar")
+
+    @dataclasses.dataclass
+    class Stay:
+        nights: int
+
+        def __post_init__(self):
+            if self.nights < 1:
+                raise ValueError("a stay has a night")
+
+    @server.tool
+    def follow(day: datetime.date, stay: Optional[Stay] = None) -> datetime.date:
+        return day + datetime.timedelta(stay.nights if stay else 1)
+
+    @server.prompt
+    def plan(day: datetime.date):
+        return f"Plan {day:%A}."
+
+    @server.resource("calendar://{day}")
+    def page(day: datetime.date):
+        return f"{day:%A}"
+
+    return server
+
+
+DAYS = {
+    "a tool": (tool_call("follow", day="2024-02-28"), "2024-02-29"),
+    "a tool that is told no day": (
+        tool_call("follow", day="today"),
+        "Invalid arguments for tool 'follow': /day: must have the format date, but is \"today\""),
+    "a tool whose class refuses": (
+        tool_call("follow", day="2024-02-28", stay={"nights": 0}),
+        "Invalid arguments for tool 'follow': /stay: a stay has a night"),
+    "a prompt": (call("prompts/get", {"name": "plan", "arguments": {"day": "2024-02-29"}}),
+                 "Plan Thursday."),
+    "a prompt that is told no day": (
+        call("prompts/get", {"name": "plan", "arguments": {"day": "today"}}),
+        "Invalid arguments for prompt 'plan': /day: must have the format date, but is \"today\""),
+    "a resource": (call("resources/read", {"uri": "calendar://2024-02-29"}), "Thursday"),
+    "a resource of no day": (call("resources/read", {"uri": "calendar://today"}),
+                             "Resource not found"),
+}
+
+
+@cases(DAYS)
+def test_a_handler_gets_the_day_that_was_written_and_a_caller_hears_what_is_none(case):
+    request, text = case
+    server = build_calendar_server()
+    with quiet_log(server) as lines:
+        answer = receive(server, request)
+    assert lines == []
+    assert (answer["error"]["message"] if "error" in answer else find_text(answer)) == text
+
+
 @pytest.mark.parametrize("version, answered", [
     ("2024-11-05", "2024-11-05"), ("2025-03-26", "2025-03-26"), ("2025-06-18", "2025-06-18"),
     ("2025-11-25", "2025-11-25"), ("2026-07-28", "2025-11-25"), ("2099-01-01", "2025-11-25"),
@@ -4799,10 +5336,10 @@ def test_c45_initialize_without_a_version_is_refused():
     assert receive(build_sample_server(), call("initialize", {}))["error"]["code"] == -32602
 
 
-@pytest.mark.parametrize("params", [None, {}])
+@pytest.mark.parametrize("params", [{}, {"params": {}}, {"params": None}])
 def test_c96_ping_is_answered_before_anything_else(params):
-    assert receive(build_sample_server(), call("ping", params)) == {
-        "jsonrpc": "2.0", "id": 1, "result": {}}
+    assert receive(build_sample_server(), {**call("ping", None, 31), **params}) == {
+        "jsonrpc": "2.0", "id": 31, "result": {}}
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "nope/nope",
@@ -4858,6 +5395,180 @@ def test_pages_follow_each_other_to_the_end():
         if cursor is None:
             break
     assert names == list(server.tools)
+
+
+def test_pages_stay_where_they_are_while_items_come_and_go():
+    server = build_sample_server(page_size=2)
+    first = receive(server, call("tools/list"))["result"]
+    del server.tools["add"]
+    server.tool(name="new")(lambda: None)
+    second = receive(server, call("tools/list", {"cursor": first["nextCursor"]}))["result"]
+    assert [tool["name"] for tool in first["tools"] + second["tools"]] == [
+        "add", "report", "fail", "crash"]
+    del server.tools["report"]
+    answer = receive(server, call("tools/list", {"cursor": first["nextCursor"]}))
+    assert answer["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize("cursor", ["", "=", "zzz", "\u4e16", "YWRk ", "YWRk\n", "bm9uZQ==",
+                                    "YWRk" * 9])
+def test_a_cursor_that_was_not_given_is_refused(cursor):
+    server = build_sample_server(page_size=1)
+    assert receive(server, call("tools/list"))["result"]["nextCursor"] == "YWRk"
+    for method in ("tools/list", "resources/list", "resources/templates/list", "prompts/list"):
+        assert receive(server, call(method, {"cursor": cursor}))["error"]["code"] == -32602
+
+
+def build_described_server():
+    """Return a server that says of everything all that can be said."""
+    icons = [{"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}]
+    said = dict(title="Title", description="What it is.", icons=icons, meta={"example.com/a": 1})
+    server = Server("described", "1", title="Title", description="What it is.", icons=icons,
+                    website_url="https://example.com", ttl_ms=5000)
+    server.tool(name="t", annotations={"readOnlyHint": True}, **said)(lambda: None)
+    hints = {"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"}
+    server.resource("a://b", name="r", annotations=hints, size=1, ttl_ms=60_000,
+                    cache_scope="private", **said)(lambda: "x")
+    server.resource("a://c/{d}", name="m", annotations=hints, **said)(lambda d: d)
+
+    @server.prompt(name="p", **said)
+    def prompt(a: Annotated[str, "An argument.", {"title": "Argument"}]): ...
+
+    return server
+
+
+SAID = {"title": "Title", "description": "What it is.", "_meta": {"example.com/a": 1}, "icons": [
+    {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}]}
+HINTS = {"annotations": {"audience": ["user"], "priority": 0.5,
+                         "lastModified": "2025-01-12T15:00:58Z"}, "mimeType": "text/plain"}
+NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+DESCRIBED = {
+    "a tool": ("tools/list", "tools", {
+        **SAID, "name": "t", "annotations": {"readOnlyHint": True}, "inputSchema": NO_ARGUMENTS}),
+    "a resource": ("resources/list", "resources", {
+        **SAID, **HINTS, "name": "r", "uri": "a://b", "size": 1}),
+    "a template": ("resources/templates/list", "resourceTemplates", {
+        **SAID, **HINTS, "name": "m", "uriTemplate": "a://c/{d}"}),
+    "a prompt": ("prompts/list", "prompts", {**SAID, "name": "p", "arguments": [
+        {"name": "a", "title": "Argument", "description": "An argument.", "required": True}]}),
+}
+
+
+@cases(DESCRIBED)
+def test_a_list_shows_all_that_was_said_of_an_item(case):
+    method, member, item = case
+    for params in ({}, {"_meta": META}):
+        result = receive(build_described_server(), call(method, params))["result"]
+        assert result[member] == [item]
+        assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
+
+
+def test_a_server_shows_all_that_was_said_of_it():
+    server = build_described_server()
+    info = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"][
+        "serverInfo"]
+    assert info == {"name": "described", "version": "1", "websiteUrl": "https://example.com",
+                    **{name: SAID[name] for name in ("title", "description", "icons")}}
+    meta = receive(server, call("tools/list", {"_meta": META}))["result"]["_meta"]
+    assert meta == {"io.modelcontextprotocol/serverInfo": info}
+
+
+def test_what_is_read_has_the_caching_hints_of_its_resource_or_else_of_the_server():
+    def hints(uri):
+        result = receive(build_described_server(), call("resources/read", {"uri": uri}))["result"]
+        return result["ttlMs"], result["cacheScope"]
+    assert (hints("a://b"), hints("a://c/d")) == ((60_000, "private"), (5000, "public"))
+
+
+CLIMBING = {"encoded": "..%2Fetc", "bare": "..", "inside": "a%2f..%2f..%2fb", "with backslashes":
+            "a%5C..%5Cb"}
+
+
+@cases(CLIMBING)
+def test_a_part_of_a_template_does_not_climb_out_of_its_place(case):
+    server = Server("files")
+    server.resource("file:///{+path}")(lambda path: path)
+    assert "error" not in receive(server, call("resources/read", {"uri": "file:///a/b..c/...d"}))
+    answer = receive(server, call("resources/read", {"uri": "file:///" + case}))
+    assert answer["error"]["message"] == "Resource not found"
+
+
+def build_choosing_server():
+    """Return a server with arguments to be completed, most of which nobody decorated."""
+    server = Server("choosing")
+
+    @server.prompt
+    def paint(color: Color, level: Level, glossy: bool, side: Optional[Literal["In", "Out"]],
+              note: str, town: str): ...
+
+    @server.resource("choosing://{color}/{shade}")
+    def shade(color: Color, shade: str): ...
+
+    @server.completion("paint", "town")
+    def complete_town(value: str, arguments: Dict[str, str]):
+        towns = {"red": ["Redhill", "Redruth"], "blue": ["Bluefield"]}
+        return (town for town in towns[arguments.get("color", "blue")] if value in town)
+
+    @server.completion("choosing://{color}/{shade}", "shade")
+    def complete_shade(value: str):
+        return range(150)
+
+    return server
+
+
+PAINT, SHADE = ({"type": "ref/prompt", "name": "paint"},
+                {"type": "ref/resource", "uri": "choosing://{color}/{shade}"})
+SUGGESTED = {
+    "an Enum": (PAINT, "color", "", None, ["red", "blue"]),
+    "an Enum, begun in capitals": (PAINT, "color", "B", None, ["blue"]),
+    "an IntEnum": (PAINT, "level", "", None, ["1", "2"]),
+    "a bool": (PAINT, "glossy", "t", None, ["true"]),
+    "an optional Literal": (PAINT, "side", "", None, ["In", "Out"]),
+    "any text": (PAINT, "note", "", None, []),
+    "a part of a template": (SHADE, "color", "re", None, ["red"]),
+    "what its completion says": (PAINT, "town", "field", None, ["Bluefield"]),
+    "what it says with regard to other arguments": (
+        PAINT, "town", "Red", {"arguments": {"color": "red"}}, ["Redhill", "Redruth"]),
+    "a hundred of what it says": (SHADE, "shade", "", None, [str(n) for n in range(100)]),
+}
+
+
+@cases(SUGGESTED)
+def test_an_argument_is_completed_by_its_completion_or_else_by_its_annotation(case):
+    reference, name, value, context, values = case
+    params = {"ref": reference, "argument": {"name": name, "value": value}}
+    if context is not None:
+        params["context"] = context
+    result = receive(build_choosing_server(), call("completion/complete", params))["result"]
+    total = 150 if len(values) == 100 else len(values)
+    assert result["completion"] == {"values": values, "total": total, "hasMore": total > 100}
+
+
+UNKNOWN_ARGUMENTS = {
+    "of a prompt": (PAINT, "colour", "Unknown argument: colour (there are: color, level, glossy, "
+                                     "side, note, town)"),
+    "of a template": (SHADE, "x", "Unknown argument: x (there are: color, shade)"),
+    "of another kind of reference": ({**PAINT, "type": "ref/resource"}, "color",
+                                     "Unknown reference: "),
+    "of a prompt that is none": ({**PAINT, "name": ["paint"]}, "color", "Unknown reference: "),
+}
+
+
+@cases(UNKNOWN_ARGUMENTS)
+def test_an_argument_that_there_is_not_is_refused_with_those_that_there_are(case):
+    reference, name, message = case
+    error = receive(build_choosing_server(), call("completion/complete", {
+        "ref": reference, "argument": {"name": name, "value": ""}}))["error"]
+    assert error["code"] == -32602 and error["message"].startswith(message)
+
+
+def test_what_can_be_completed_without_a_decorator_is_declared():
+    server = Server("x")
+    server.tool(name="t")(build_choosing_server().prompts["paint"].function)
+    server.prompt(name="plain")(lambda text: text)
+    assert "completions" not in server.capabilities
+    server.prompt(name="chosen")(build_choosing_server().prompts["paint"].function)
+    assert "completions" in server.capabilities
 
 
 def test_resources_prompts_and_completions_are_answered():
@@ -4953,6 +5664,14 @@ REGISTRATION_FAULTS = {
     "a template that its function does not know":
         lambda server: server.resource("a://{b}")(lambda c: None),
     "a template of a higher level": lambda server: server.resource("a://{?b}")(lambda b: None),
+    "a template with one part twice": lambda server: server.resource("a://{b}/{b}")(
+        lambda b: None),
+    "a negative time to live": lambda server: Server("x", ttl_ms=-1),
+    "a time to live that is no whole number": lambda server: server.resource(
+        "a://b", ttl_ms=0.5)(lambda: ""),
+    "an unknown cache scope": lambda server: server.resource(
+        "a://b", cache_scope="shared")(lambda: ""),
+    "a page without items": lambda server: Server("x", page_size=0),
     "a schema that is none": lambda server: server.tool(
         name="new", input_schema={"type": "strin"})(lambda: None),
 }
@@ -5502,6 +6221,14 @@ def test_c94_the_refusal_of_a_version_lists_those_that_are_spoken(pong):
         "requested": "2031-01-01"}
 
 
+@pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe",
+                                    "nope/nope", "tools/list"])
+def test_c95_over_http_a_method_that_is_none_is_404_with_its_id(method):
+    with mcpkit.HTTPService(Server("empty"), port=0) as service:
+        reply = ask_modern(service, method, request_id="q")
+    assert (reply.status, reply.json["error"]["code"], reply.json["id"]) == (404, -32601, "q")
+
+
 def test_c95_a_modern_method_that_is_unknown_is_404_and_a_legacy_one_200(pong):
     assert ask_modern(pong, "nope/nope").status == 404
     reply = ask(pong, call("nope/nope"))
@@ -5551,7 +6278,7 @@ BODIES = {
 
 
 @cases(BODIES)
-def test_a_body_that_is_no_message_is_refused_and_the_connection_goes_on(pong, case):
+def test_a_body_that_is_no_message_is_c90_refused_and_the_connection_goes_on(pong, case):
     body, status, code, request_id = case
     good = make_raw(json.dumps(call("ping")).encode())
     answer = send_raw(pong, make_raw(body) + good)
@@ -5559,6 +6286,39 @@ def test_a_body_that_is_no_message_is_refused_and_the_connection_goes_on(pong, c
     assert first.status == status
     assert (first.json["error"]["code"], first.json["id"]) == (code, request_id)
     assert second.json["result"] == {}
+
+
+@pytest.mark.parametrize("version", [None, "2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
+@cases({name: BODIES[name] for name in BODIES if name.startswith("C84")})
+def test_c84_what_is_no_single_message_is_refused_in_each_revision_but_one(pong, case, version):
+    body, status, code, request_id = case
+    reply = ask(pong, body, MCP_Protocol_Version=version)
+    assert (reply.status, reply.json["error"]["code"], reply.json["id"]) == (
+        status, code, request_id)
+
+
+def test_c84_a_batch_is_answered_as_an_array_in_2025_03_26():
+    with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
+        headers = {"MCP_Protocol_Version": "2025-03-26",
+                   "Mcp_Session_Id": open_session(service, version="2025-03-26")}
+        reply = ask(service, [call("ping"), call("nope", request_id=2)], **headers)
+        assert reply.status == 200
+        assert [(part["id"], "error" in part) for part in reply.json] == [(1, False), (2, True)]
+        told = ask(service, [{"jsonrpc": "2.0", "method": "notifications/initialized"}], **headers)
+        assert (told.status, told.body) == (202, b"")
+        for body in ([], "x"):
+            reply = ask(service, body, **headers)
+            assert (reply.status, reply.json["error"]["code"]) == (400, -32600)
+
+
+def test_c86_what_json_has_not_is_neither_taken_nor_given():
+    with mcpkit.HTTPService(build_sample_server(), port=0) as service, quiet_log(service.mcp):
+        reply = ask(service, b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
+                             b'"params":{"name":"add","arguments":{"a":NaN}}}')
+        assert (reply.status, reply.json["error"]["code"]) == (400, -32700)
+        reply = ask(service, tool_call("infinite"))
+    assert reply.json["result"]["isError"] is True
+    assert b"Infinity" not in reply.body and b"NaN" not in reply.body
 
 
 def split_answers(data):
@@ -5642,6 +6402,64 @@ def test_a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next
     assert error["id"] is None and error["error"]["message"]
 
 
+C87 = {name: FRAMING[name] for name in FRAMING if name.startswith("C87")}
+
+
+def test_c87_a_body_that_cannot_be_read_is_refused_before_it_and_the_others_go_on(pong):
+    with socket.create_connection(pong.server_address, timeout=WAIT) as other:
+        for data, status in C87.values():
+            with socket.create_connection(pong.server_address, timeout=WAIT) as sock:
+                sock.sendall(data)               # and nothing of the body it announces
+                assert b"".join(iter(lambda: sock.recv(65536), b"")).startswith(
+                    b"HTTP/1.1 %d " % status)
+        other.sendall(make_raw(PING))
+        assert other.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_c87_a_client_that_sends_ten_megabytes_all_the_same_can_read_why_not(pong):
+    with socket.create_connection(pong.server_address, timeout=WAIT) as sock:
+        sock.sendall(make_raw(b"", "Content-Length: 10000000", length=False))
+        sender = threading.Thread(target=send_all, args=(sock, b"x" * 10_000_000), daemon=True)
+        sender.start()
+        answer = b"".join(iter(lambda: sock.recv(65536), b""))
+    sender.join(WAIT)
+    assert answer.startswith(b"HTTP/1.1 413 ") and answer.endswith(b'bytes"}}')
+
+
+def send_all(sock, data):
+    """Send bytes to somebody who may not want them."""
+    with contextlib.suppress(OSError):
+        sock.sendall(data)
+
+
+JSON, STREAM = "application/json", "text/event-stream"
+ACCEPTS = {                              # and which types are missing there
+    "C80 anything": ("*/*", []),
+    "C80 anything of two kinds": ("application/*, text/*", []),
+    "C80 nothing said": (None, []),
+    "C80 with qualities": ("application/json;q=0.9, text/event-stream;q=0.1", []),
+    "C80 only JSON": ("application/json", [STREAM]),
+    "C80 look-alikes": ("application/jsonx, text/event-streams", [JSON, STREAM]),
+    "C80 JSON excluded": ("application/json;q=0, text/event-stream", [JSON]),
+}
+
+
+@cases(ACCEPTS)
+def test_an_accept_header_admits_both_types_or_is_told_what_is_missing(pong, case):
+    accept, missing = case
+    reply = ask(pong, call("ping"), Accept=accept)
+    assert reply.status == (406 if missing else 200)
+    if missing:
+        assert f"{JSON} and {STREAM}" in reply.json["error"]["message"]
+        assert reply.json["error"]["data"]["missing"] == missing
+
+
+def test_c80_a_server_that_never_streams_takes_clients_that_accept_json_only():
+    with mcpkit.HTTPService(build_sample_server(stream="never"), port=0) as service:
+        assert ask(service, call("ping"), Accept="application/json").status == 200
+        assert ask(service, call("ping"), Accept="application/json;q=0, */*").status == 406
+
+
 def test_c90_a_head_is_405_without_a_body(pong):
     answer = send_raw(pong, make_raw(b"", method="HEAD"))
     assert answer.startswith(b"HTTP/1.1 405 ") and answer.endswith(b"\r\n\r\n")
@@ -5678,7 +6496,7 @@ def test_an_acceptable_request_is_answered_wherever_its_bytes_are_cut(pong, case
         assert [reply.json["result"] for reply in replies] == [{}]
 
 
-def test_pipelined_requests_are_answered_in_order(pong):
+def test_c90_pipelined_requests_are_answered_in_order(pong):
     data = b"".join(make_raw(json.dumps(call("ping", request_id=number)).encode())
                     for number in range(20))
     assert [reply.json["id"] for reply in split_answers(send_raw(pong, data))] == list(range(20))
@@ -5697,7 +6515,7 @@ def test_an_http_1_0_client_gets_its_answer_and_the_end(sample):
     assert b"Transfer-Encoding" not in streamed and streamed.count(b"data: ") == 2
 
 
-def test_a_request_that_does_not_arrive_in_time_is_408():
+def test_c90_a_request_that_does_not_arrive_in_time_is_408():
     with mcpkit.HTTPService(Server("x", read_seconds=0.05), port=0) as service:
         with socket.create_connection(service.server_address, timeout=WAIT) as sock:
             sock.sendall(b"POST /mcp HTTP/1.1\r\nHost:")
@@ -5749,16 +6567,22 @@ def test_c103_the_origin_is_checked_before_everything_else(pong):
     assert send_raw(pong, data).startswith(b"HTTP/1.1 403 ")
 
 
-def test_c105_a_browser_that_asks_first_is_answered_without_a_token(pong):
+@pytest.mark.parametrize("sessions, methods", [(False, "POST, OPTIONS"),
+                                               (True, "GET, POST, DELETE, OPTIONS")])
+def test_c105_a_browser_that_asks_first_is_answered_without_a_token(sessions, methods):
     names = "authorization,content-type,mcp-protocol-version,mcp-method,mcp-name,mcp-param-region"
-    reply = ask(pong, method="OPTIONS", Origin="http://localhost:5173",
-                Access_Control_Request_Headers=names)
+    with mcpkit.HTTPService(Server("x", sessions=sessions), port=0) as service:
+        reply = ask(service, method="OPTIONS", Origin="http://localhost:5173",
+                    Access_Control_Request_Headers=names)
     allowed = set(reply.headers["access-control-allow-headers"].split(", "))
     assert reply.status == 204 and set(names.split(",")) <= allowed
     assert {"mcp-session-id", "last-event-id"} <= allowed
-    assert "POST" in reply.headers["access-control-allow-methods"]
+    assert reply.headers["access-control-allow-methods"] == methods
+    assert reply.headers["access-control-expose-headers"] == "Mcp-Session-Id, WWW-Authenticate"
     assert reply.headers["vary"] == "Origin"
+    # The very origin, never "*", and no credentials: a page sends a token, not a cookie.
     assert reply.headers["access-control-allow-origin"] == "http://localhost:5173"
+    assert "access-control-allow-credentials" not in reply.headers
 
 
 REFUSED_TO_A_PAGE = {
@@ -5815,13 +6639,17 @@ def build_waiting_server():
     return server, started, release, seen
 
 
-def test_c100_an_answer_that_takes_long_becomes_a_stream_with_keep_alives():
+def test_c100_an_answer_that_takes_long_becomes_a_stream_with_keep_alives(monkeypatch):
+    monkeypatch.setattr(mcpkit, "KEEP_ALIVE_SECONDS", 0.1)
     server, _, release, _ = build_waiting_server()
     with mcpkit.HTTPService(server, port=0) as service:
         with socket.create_connection(service.server_address, timeout=WAIT) as sock:
             sock.sendall(make_raw(json.dumps(call("tools/call", {"name": "wait"})).encode()))
             first = sock.recv(65536)
             assert b"text/event-stream" in first and first.endswith(b": keep-alive\n\n\r\n")
+            assert b"\r\nX-Accel-Buffering: no\r\n" in first and b"Encoding: gzip" not in first
+            assert b"\r\nCache-Control: no-cache, no-transform\r\n" in first
+            assert sock.recv(65536).endswith(b": keep-alive\n\n\r\n")
             release.set()
             rest = b""
             while not rest.endswith(b"0\r\n\r\n"):
@@ -5873,7 +6701,7 @@ def test_a_server_with_sessions_wants_a_living_one(notes, case):
         assert "2025-11-25" in reply.json["error"]["message"]
 
 
-def test_a_session_ends_with_delete_and_closes_its_stream(notes):
+def test_c106_a_session_ends_with_delete_and_closes_its_stream(notes):
     session_id = open_session(notes)
     connection = http.client.HTTPConnection(*notes.server_address, timeout=WAIT)
     connection.request("GET", "/mcp", headers={"Accept": "text/event-stream",
@@ -6150,9 +6978,10 @@ def test_a_log_of_no_known_form_is_refused():
         mcpkit.HTTPService(Server("x"), port=0, log="xml")
 
 
-def test_the_modern_era_ignores_sessions_and_needs_none(notes):
-    reply = ask_modern(notes, "tools/list", Mcp_Session_Id="x")
-    assert reply.status == 200 and "mcp-session-id" not in reply.headers
+def test_c106_the_modern_era_ignores_sessions_and_needs_none(notes):
+    for session_id in ("x", open_session(notes)):
+        reply = ask_modern(notes, "tools/list", Mcp_Session_Id=session_id)
+        assert reply.status == 200 and "mcp-session-id" not in reply.headers
 
 
 def test_a_log_level_is_kept_for_the_session():
@@ -6194,6 +7023,9 @@ def test_a_bad_line_on_stdio_is_answered_and_the_next_one_too(case):
     line, code = case
     answers = run_stdio(mcpkit.build_pong_server(), line + PING + b"\n")
     assert [answer.get("error", {}).get("code") for answer in answers] == [code, None]
+    if code == -32022:
+        assert answers[0]["error"]["data"] == {"supported": list(mcpkit.SUPPORTED_VERSIONS),
+                                               "requested": "2031-01-01"}
 
 
 def test_a_call_cancelled_on_stdio_is_told_and_not_answered():
@@ -6273,14 +7105,37 @@ def shout(text: str) -> str:
 def test_c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output(tmp_path):
     (tmp_path / "noisy.py").write_text(STDIO_SERVER)
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "LC_ALL": "C", "PYTHONUTF8": "0"}
-    request = call("tools/call", {"name": "shout", "arguments": {"text": "\u0110 \u4e16 \U0001f600"}})
+    request = tool_call("shout", text="\u0110 \u4e16 \U0001f600")
+    lines = [json.dumps(request, ensure_ascii=False).encode(), b"\xff", PING]
     child = subprocess.run(
         [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "noisy.py"), "--stdio"],
-        input=json.dumps(request, ensure_ascii=False).encode() + b"\n", capture_output=True,
-        env=environment, timeout=WAIT)
-    answer = json.loads(child.stdout)
-    assert answer["result"]["content"][0]["text"] == "\u0110 \u4e16 \U0001f600"
+        input=b"\n".join(lines) + b"\n", capture_output=True, env=environment, timeout=WAIT)
+    answers = [json.loads(line) for line in child.stdout.splitlines()]
+    texts = [find_text(answer) for answer in answers if "content" in answer.get("result", ())]
+    assert texts == ["\u0110 \u4e16 \U0001f600"] and len(answers) == 3
+    assert [answer["id"] for answer in answers if "error" in answer] == [None]
+    assert [answer["error"]["code"] for answer in answers if "error" in answer] == [-32700]
     assert b"noise" in child.stderr and child.returncode == 0
+
+
+STUCK_SERVER = """
+import threading
+from mcpkit import Server
+server = Server("stuck")
+
+@server.tool
+def wait():
+    threading.Event().wait(600)
+"""
+
+
+def test_c115_a_server_ends_with_its_input_also_while_a_call_runs(tmp_path):
+    (tmp_path / "stuck.py").write_text(STUCK_SERVER)
+    child = subprocess.run(
+        [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "stuck.py"), "--stdio"],
+        input=json.dumps(tool_call("wait")).encode() + b"\n" + PING + b"\n",
+        capture_output=True, timeout=WAIT)       # which is less than the tool takes
+    assert child.returncode == 0 and json.loads(child.stdout)["result"] == {}
 
 
 def test_a_batch_may_not_open_sessions_nor_hold_batches():
@@ -6316,10 +7171,15 @@ def test_a_handler_that_is_interrupted_is_answered_all_the_same(error):
             "code": -32603, "message": "Internal error"}
 
 
+GREET = {"type": "ref/prompt", "name": "greet"}
 ODD_COMPLETIONS = {
     "a reference that is a list": {"ref": {"name": []}, "argument": {"name": "a", "value": ""}},
-    "an argument without a name": {"ref": {"name": "greet"}, "argument": {}},
-    "arguments that are none": {"ref": {"name": "greet"}, "context": {"arguments": 5},
+    "a reference without a type": {"ref": {"name": "greet"}, "argument": {
+        "name": "name", "value": ""}},
+    "a type that is a list": {"ref": {"type": [], "name": "greet"}, "argument": {}},
+    "an argument without a name": {"ref": GREET, "argument": {}},
+    "a value that is no text": {"ref": GREET, "argument": {"name": "name", "value": 5}},
+    "arguments that are none": {"ref": GREET, "context": {"arguments": 5},
                                 "argument": {"name": "name", "value": "A"}},
 }
 
@@ -7110,6 +7970,8 @@ def use_everything(client, told):
     assert told.count("notifications/progress") == 2
     assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
     assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
+    item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
+    assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
     assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
     assert client.list_prompts()[0]["arguments"][0]["required"] is True
     assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
@@ -7150,7 +8012,14 @@ def test_a_child_that_misbehaves_is_understood_all_the_same(case):
         assert client.request("ping") == {}
 
 
+FLOODED_SERVER = """
+import sys
+sys.stderr.write("x" * 262144 + "its last words")
+sys.exit(3)
+"""
 DEAD_CHILDREN = {
+    "C113 ends after a flood of errors": (
+        [sys.executable, "-c", FLOODED_SERVER], "code 3; its last words: x+its last words$"),
     "not there": (["no-such-command-anywhere"], "command not found: no-such-command-anywhere"),
     "ends at once": ([sys.executable, "-c", "import sys; sys.exit('no licence')"],
                      "has exited with code 1; its last words: no licence"),
@@ -7162,6 +8031,24 @@ def test_a_child_that_cannot_serve_is_an_error_with_its_last_words(case):
     command, words = case
     with pytest.raises(mcpkit.TransportError, match=words):
         Client(command, timeout=WAIT).connect()
+
+
+def test_c110_a_child_is_told_to_speak_utf8():
+    script = OLD_SERVER.replace('"name": "c"', '"name": __import__("os").environ["PYTHONUTF8"]')
+    with Client([sys.executable, "-c", script], era="legacy", timeout=WAIT) as client:
+        assert client.server_info["name"] == "1"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+def test_c115_nothing_that_a_shell_started_beside_the_server_survives_it(tmp_path):
+    (tmp_path / "server.py").write_text(OLD_SERVER)
+    command = f"sleep 300 & echo $! > {tmp_path}/pid; {sys.executable} {tmp_path}/server.py"
+    with Client(["sh", "-c", command], era="legacy", timeout=WAIT):
+        pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + WAIT
+    while is_running(pid) and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert not is_running(pid)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="process groups")
@@ -7277,6 +8164,66 @@ def test_c76_an_integer_that_no_header_can_carry_is_refused():
         "type": "integer", "x-mcp-header": "N"}}})
     with pytest.raises(mcpkit.UsageError, match="53-bit"):
         mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
+
+
+@contextlib.contextmanager
+def untouched_port():
+    """Yield a port, and assert at the end that nobody has connected to it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_c102_a_reference_to_the_network_is_never_followed_but_found():
+    with untouched_port() as port:
+        schema = {"type": "object", "properties": {
+            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
+        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
+
+        def answer(asked):
+            method = asked.message.get("method")
+            if method not in ("tools/list", "tools/call"):
+                return legacy_peer(asked)
+            return http_answer(result(asked, {"tools": tools} if method == "tools/list" else {
+                "content": [], "structuredContent": {"a": 1}}))
+
+        with Peer(answer) as peer:
+            with Client(peer.url, timeout=WAIT, era="legacy") as client:
+                assert client.list_tools() == tools
+                assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
+            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
+            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
+        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
+            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
+    assert [check["message"] for check in checks if check["id"] == "legacy-tool"] == [
+        f'tool 0 (far) has an inputSchema that cannot be used: the reference '
+        f'"http://127.0.0.1:{port}/x.json" leads to nothing in this schema, and no other '
+        'document is read']
+
+
+def test_c96_a_server_that_knows_no_ping_is_alive():
+    with Peer(lambda asked: error_answer(-32601, request_id=asked.message["id"])
+              if asked.message.get("method") == "ping" else legacy_peer(asked)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            client.ping()
+    with mcpkit.HTTPService(Server("x"), port=0) as service:
+        with Client(service.url, timeout=WAIT) as client:
+            client.ping()
+    with pytest.raises(MCPKitError):
+        Client(service.url, timeout=WAIT).ping()
+
+
+@pytest.mark.parametrize("code", [-32602, -32002])
+def test_c98_a_resource_that_is_not_there_is_an_error_by_either_code(code):
+    with Peer(lambda asked: error_answer(code, request_id=asked.message["id"], message="not there")
+              if asked.message.get("method") == "resources/read" else legacy_peer(asked)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client, pytest.raises(
+                MCPError, match="not there") as caught:
+            client.read_resource("a://b")
+        assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
+    assert caught.value.code == code
 
 
 def test_a_cancelled_legacy_request_is_told_over_http():
@@ -7596,6 +8543,17 @@ def test_c123_headers_go_with_every_request_of_the_probe():
     assert all(asked.headers["x-api-key"] == "a:b" for asked in peer.asked)
 
 
+def test_c112_the_probe_names_each_line_that_is_no_mcp_on_standard_output():
+    junk = CHILDREN["C112 junk on its output"].replace("npm warn", "npm \\x1b[31mwarn")
+    script = junk + OLD_SERVER.replace('"ping"', '"tools/list"').replace("{}", '{"tools": []}')
+    report = mcpkit.probe([sys.executable, "-c", script], era="legacy", timeout=WAIT)
+    assert [check["message"] for check in report["checks"] if check["id"] == "legacy-stdout"] == [
+        "not MCP on stdout, line 1: Server v1 started",
+        "not MCP on stdout, line 2: npm \\x1b[31mwarn",
+        'not MCP on stdout, line 3: {"status":200}',
+        'not MCP on stdout, line 4: log: {"jsonrpc":"2.0","id":1,"result":{}}']
+
+
 def test_a_stdio_server_is_probed_too():
     command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", "--stdio"]
     report = mcpkit.probe(command)
@@ -7677,6 +8635,7 @@ def test_call_works_over_stdio_with_the_command_at_the_end():
 def test_read_prompt_and_send_print_what_they_get(target):
     assert run("read", target, "sample://text").out == "hello\n"
     assert run("read", target, "sample://text", "--json").json["contents"][0]["text"] == "hello"
+    assert run("read", target, "sample://item/{number}", "number=41").out == "item 42\n"
     assert run("prompt", target, "greet", "name=Ada", "polite=false").out == (
         "user: Greet Ada.\nassistant: Politely: False\n")
     assert run("send", target, "tools/list", "{}").json["tools"]
@@ -8668,6 +9627,12 @@ def peers(tmp_path_factory):
 # Does what it is told, in the words of the peer's own Client, and prints what came of it.
 PEER_CLIENT = '''
 import asyncio, json, sys
+import mcp_types as types
+
+FILLED_IN = {"item": "pen", "color": "blue", "day": "2024-02-29", "extras": ["bow"], "one": "b",
+             "titled": "b", "named": "b", "several": ["a", "b"], "titled_several": ["b"]}
+CAN_SAMPLE = types.SamplingCapability(tools=types.SamplingToolsCapability())
+ROOTS = [types.Root(uri="file:///work", name="work")]
 
 async def on_log(params):
     facts["logs"].append([params.level, params.data])
@@ -8675,16 +9640,46 @@ async def on_log(params):
 async def on_progress(*report):
     facts["progress"].append(report)
 
+async def on_elicit(params):
+    facts["asked"].append(plain(params))
+    if "decline" in params.message:
+        return types.ElicitResult(action="decline")
+    members = getattr(params, "requested_schema", {}).get("properties")
+    return types.ElicitResult(action="accept", content=None if members is None else {
+        name: FILLED_IN[name] for name in members if name in FILLED_IN})
+
+async def on_sample(params):
+    last = params.messages[-1].content
+    last = last[0] if isinstance(last, list) else last
+    facts["asked"].append(plain(params))
+    if getattr(last, "text", "") == "refuse":
+        return types.ErrorData(code=-1, message="User rejected sampling request")
+    if params.tools and last.type == "text":
+        return types.CreateMessageResultWithTools(
+            role="assistant", model="peer", stop_reason="toolUse", content=[types.ToolUseContent(
+                type="tool_use", id="use1", name="look", input={"at": "Paris"})])
+    text = last.content[0].text if last.type == "tool_result" else "Paris"
+    return types.CreateMessageResult(role="assistant", model="peer", content=types.TextContent(
+        type="text", text=text))
+
+async def on_roots(context):
+    return types.ListRootsResult(roots=ROOTS)
+
 try:
     from fastmcp import Client
     from fastmcp.client.transports import StdioTransport
-    options = {"log_handler": on_log}
+    options = {"log_handler": on_log, "roots": ROOTS, "sampling_capabilities": CAN_SAMPLE,
+               "elicitation_handler": lambda message, kind, params, context: on_elicit(params),
+               "sampling_handler": lambda messages, params, context: on_sample(params)}
     progress_name, seconds_name = "progress_handler", "timeout"
     def start(command):
         return StdioTransport(command[0], command[1:], keep_alive=False)
 except ImportError:
     from mcp import Client, StdioServerParameters
-    options = {"logging_callback": on_log, "log_level": "debug"}
+    options = {"logging_callback": on_log, "log_level": "debug", "list_roots_callback": on_roots,
+               "elicitation_callback": lambda context, params: on_elicit(params),
+               "sampling_callback": lambda context, params: on_sample(params),
+               "sampling_capabilities": CAN_SAMPLE}
     progress_name, seconds_name = "progress_callback", "read_timeout_seconds"
     def start(command):
         return StdioServerParameters(command=command[0], args=command[1:])
@@ -8717,7 +9712,7 @@ async def talk(mode, target, steps):
     global facts
     target = target if isinstance(target, str) else start(target)
     async with Client(target, mode=mode, **options) as client:
-        facts = {"version": client.protocol_version, "logs": [], "progress": []}
+        facts = {"version": client.protocol_version, "logs": [], "progress": [], "asked": []}
         return {case: await take(client, *words) for case, words in steps}
 
 async def main(mode, talks):
@@ -8782,7 +9777,88 @@ def topics(value):
     return [topic for topic in ("tea", "toast") if topic.startswith(value)]
 '''.replace("NAME", ODD_NAME)
 
-SERVED_FILES = {"pong": [], "notes": ["samples/notes.py"], "workshop": ["workshop.py"]}
+ASKING = '''
+import dataclasses, datetime, enum
+from typing import List, Literal
+from mcpkit import Context, Elicitation, Roots, Sampling, Server
+server = Server("asking", sessions=True)
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+@dataclasses.dataclass
+class Order:
+    item: str
+    color: Color = Color.RED
+    count: int = 1
+    day: datetime.date = datetime.date(2024, 1, 1)
+    extras: List[Literal["bag", "bow"]] = dataclasses.field(default_factory=list)
+
+AB = [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]
+CHOICES = {"type": "object", "properties": {
+    "one": {"type": "string", "enum": ["a", "b"], "default": "a"},
+    "titled": {"type": "string", "oneOf": AB, "default": "a"},
+    "named": {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]},
+    "several": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+    "titled_several": {"type": "array", "items": {"anyOf": AB}, "minItems": 1, "maxItems": 2}}}
+LOOK = {"name": "look", "inputSchema": {"type": "object", "properties": {"at": {"type": "string"}}}}
+
+@server.tool
+def order(ctx: Context) -> dict:
+    bought = ctx.elicit("What shall it be?", Order).content
+    return {"order": bought, "weekday": f"{bought.day:%A}"}
+
+@server.tool
+def choose(ctx: Context) -> dict:
+    return ctx.elicit("Which?", CHOICES).content
+
+@server.tool
+def insist(ctx: Context) -> str:
+    return ctx.elicit("Would you decline?", Order).action + ctx.elicit("Sure?").action
+
+@server.tool
+def visit(ctx: Context) -> str:
+    return ctx.elicit("Log in", url="https://example.com/login").action
+
+@server.tool
+def capital(question: str, ctx: Context) -> str:
+    return ctx.sample(question, max_tokens=9, system_prompt="Be brief")["content"]["text"]
+
+@server.tool
+def look_up(ctx: Context) -> str:
+    said = ctx.sample("Where?", tools=[LOOK], tool_choice={"mode": "auto"})
+    result = {"type": "tool_result", "toolUseId": said["content"][0]["id"],
+              "content": [{"type": "text", "text": said["content"][0]["input"]["at"] + "!"}]}
+    messages = ["Where?", {"role": "assistant", "content": said["content"]},
+                {"role": "user", "content": [result]}]
+    return ctx.sample(messages, tools=[LOOK])["content"]["text"]
+
+@server.tool
+def folders(ctx: Context) -> list:
+    return ctx.roots()
+
+@server.tool
+def everything(ctx: Context) -> str:
+    found = ctx.ask({"order": Elicitation("What?", Order), "city": Sampling("Where?"),
+                     "folders": Roots()})
+    return f"{found['order'].content.item}, {found['city']['model']}, {len(found['folders'])}"
+
+@server.tool
+def haggle(ctx: Context) -> str:
+    return "".join(ctx.elicit(f"Offer {round}", Order).content.item for round in range(3))
+
+@server.prompt
+def letter(ctx: Context) -> str:
+    return f"Write about a {ctx.elicit('About what?', Order).content.item}."
+
+@server.resource("asking://{kind}")
+def profile(kind: str, ctx: Context) -> str:
+    return f"{kind}: {ctx.elicit('Which one?', Order).content.item}"
+'''
+
+SERVED_FILES = {"pong": [], "notes": ["samples/notes.py"], "workshop": ["workshop.py"],
+                "asking": ["asking.py"]}
 SERVED_LINKS = [(transport, mode) for transport in ("HTTP", "stdio")
                 for mode in ("legacy", "auto", "2026-07-28")]
 
@@ -8854,6 +9930,41 @@ SERVED = {
     "the cancelling of that call": ("workshop", ["call_tool", "find_end", {}], says("cancelled")),
     "another log level, where it can be set": (
         "workshop", ["set_logging_level", "error"], Eras({"code": None}, {})),
+    "a form to fill in": ("asking", ["call_tool", "order", {}], {"structuredContent": {
+        "order": {"item": "pen", "color": "blue", "count": 1, "day": "2024-02-29",
+                  "extras": ["bow"]}, "weekday": "Thursday"}}),
+    "the form as its class says": ("asking", ["asked"], [{
+        "message": "What shall it be?", "requestedSchema": {
+            "type": "object", "required": ["item"], "properties": {
+                "item": {"type": "string"},
+                "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+                "count": {"type": "integer", "default": 1},
+                "day": {"type": "string", "format": "date", "default": "2024-01-01"},
+                "extras": {"type": "array", "items": {
+                    "type": "string", "enum": ["bag", "bow"]}}}}}]),
+    "choices of each kind": ("asking", ["call_tool", "choose", {}], {"structuredContent": {
+        "one": "b", "titled": "b", "named": "b", "several": ["a", "b"],
+        "titled_several": ["b"]}}),
+    "a question to decline, and one without a form": (
+        "asking", ["call_tool", "insist", {}], says("declineaccept")),
+    "a page to visit": ("asking", ["call_tool", "visit", {}], says("accept")),
+    "a question for its model": (
+        "asking", ["call_tool", "capital", {"question": "Where?"}], says("Paris")),
+    "a question that its user rejects": ("asking", ["call_tool", "capital", {
+        "question": "refuse"}], {"code": -1}),
+    "a question whose tools its model uses": ("asking", ["call_tool", "look_up", {}],
+                                              says("Paris!")),
+    "a question about its folders": ("asking", ["call_tool", "folders", {}],
+                                     says('[{"uri":"file:///work","name":"work"}]')),
+    "three questions at once": ("asking", ["call_tool", "everything", {}], says("pen, peer, 1")),
+    "three questions one after another": ("asking", ["call_tool", "haggle", {}],
+                                          says("penpenpen")),
+    "questions of four calls at once": (
+        "asking", ["gather", *[["call_tool", "haggle", {}]] * 4], [says("penpenpen")] * 4),
+    "a question from a prompt": ("asking", ["get_prompt", "letter", {}], {
+        "messages": [{"content": {"text": "Write about a pen."}}]}),
+    "a question from a resource": ("asking", ["read_resource", "asking://mine"], {
+        "contents": [{"text": "mine: pen"}]}),
 }
 
 
@@ -9045,7 +10156,7 @@ else:
 '''.replace("NAME", ODD_NAME)
 
 PEER_SCRIPTS = {"peer_client.py": PEER_CLIENT, "peer_login.py": PEER_LOGIN,
-                "peer_server.py": PEER_SERVER, "workshop.py": WORKSHOP}
+                "peer_server.py": PEER_SERVER, "workshop.py": WORKSHOP, "asking.py": ASKING}
 
 APP_OPTIONS = {"HTTP": {}, "stateless HTTP": {"stateless_http": True, "json_response": True}}
 ASKED_LINKS = [(transport, era) for transport in (*APP_OPTIONS, "stdio")
