@@ -288,6 +288,7 @@ MAX_PAGES = 1000
 MAX_ROUNDS = 20                        # of questions that a client answers for one result
 MAX_CACHED = 1000                      # results that a client keeps
 RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
+RESUME_LEAST_SECONDS = 0.05            # the same, whatever the server says
 RESUME_ATTEMPTS = 5                    # in which no event came
 LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
 MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
@@ -8347,11 +8348,12 @@ class HTTPTransport:
 
         Spec: 2025-11-25 transports, Resumability and Sending Messages (retry).
         """
-        attempts, delay = 0, 0.0 if place.event_id is None else RESUME_SECONDS
+        attempts, is_new = 0, place.event_id is None
         while True:
-            delay = delay if place.retry is None else max(delay, place.retry / 1000)
-            time.sleep(min(delay, waits.left()))
-            seen = place.events
+            pause = RESUME_SECONDS if place.retry is None else max(place.retry / 1000,
+                                                                   RESUME_LEAST_SECONDS)
+            time.sleep(0.0 if is_new else min(pause * 2 ** attempts, waits.left()))
+            is_new, seen = False, place.events
             more = {} if place.event_id is None else {"Last-Event-ID": place.event_id}
             try:
                 answer = self._send("GET", None, {**headers, "Accept": STREAM_TYPE, **more}, waits,
@@ -8363,7 +8365,6 @@ class HTTPTransport:
                 attempts = attempts + 1 if place.events == seen else 0
                 if attempts >= RESUME_ATTEMPTS or getattr(error, "timed_out", False):
                     raise
-            delay = RESUME_SECONDS * 2 ** attempts
 
     def pause(self) -> Any:
         """Return what holds up the limit of silence during a block: here nothing is read in it."""
