@@ -8195,7 +8195,8 @@ class PooledHandler(urllib.request.BaseHandler):
 
     def __init__(self, context: Any = None):
         self._context = context                          # an ssl.SSLContext, None: the default
-        self._idle: Dict[tuple, list] = {}               # guarded by _lock
+        self._idle: Dict[tuple, list] = {}               # guarded by _lock, as _is_closed
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
@@ -8251,16 +8252,17 @@ class PooledHandler(urllib.request.BaseHandler):
         # read1 leaves a body of known length open at its end, one in chunks it closes.
         is_complete = response.isclosed() or response.length == 0
         response.close()
-        if is_complete and connection.sock is not None:
-            with self._lock:
+        with self._lock:
+            is_kept = is_complete and connection.sock is not None and not self._is_closed
+            if is_kept:
                 self._idle.setdefault(key, []).append(connection)
-        else:
+        if not is_kept:
             connection.close()
 
     def close_all(self) -> None:
-        """Close what is idle."""
+        """Close what is idle, and keep nothing any more."""
         with self._lock:
-            idle, self._idle = self._idle, {}
+            idle, self._idle, self._is_closed = self._idle, {}, True
         for connections in idle.values():
             for connection in connections:
                 connection.close()

@@ -8420,6 +8420,247 @@ def test_odd_params_are_sent_as_they_are_and_the_server_judges(sample, case):
         client.request(method, params)
 
 
+# ---- questions, changes, and what is kept
+
+ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
+
+
+@ERAS
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_a_client_answers_listens_and_is_told_alike_everywhere(era, transport, tmp_path):
+    (tmp_path / "server.py").write_text(TALKING_SERVER)
+    command = [sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "serve",
+               str(tmp_path / "server.py")]
+    logged, progress = [], []
+    with contextlib.ExitStack() as stack:
+        target = [*command, "--stdio"]
+        if transport == "http":
+            target = stack.enter_context(run_server(*command, "--port", "0"))
+        client = stack.enter_context(Client(
+            target, era=era, timeout=WAIT, on_elicit=lambda form: {"name": "Ada"},
+            on_sample=lambda request: "hello", on_roots=lambda: ["file:///w"],
+            on_log=lambda *entry: logged.append(entry)))
+        changes = stack.enter_context(contextlib.closing(
+            client.listen(tools=True, uris=["talk:state"])))
+        told = set()
+
+        def listen_for_both():
+            while len(told) < 2:
+                told.add(next(changes)[0])
+
+        thread = threading.Thread(target=listen_for_both)
+        thread.start()
+        while thread.is_alive():                   # until the server knows that we listen
+            assert [tool["name"] for tool in client.list_tools()][0] == "ask"
+            client.call_tool("change")
+            thread.join(0.05)
+        thread.join(WAIT)
+        answer = client.call_tool("ask", on_progress=lambda *report: progress.append(report))
+    assert answer["content"][0]["text"] == "Ada, hello, file:///w"
+    assert told == {"notifications/tools/list_changed", "notifications/resources/updated"}
+    assert logged == [("info", "asked", None)] and progress == [(1, 2, "half")]
+
+
+TALKING_SERVER = '''
+from mcpkit import Context, Server
+
+server = Server("talking", sessions=True)
+
+@server.tool
+def ask(ctx: Context) -> str:
+    ctx.log("debug", "not wanted")
+    form = {"type": "object", "properties": {"name": {"type": "string"}}}
+    parts = [ctx.elicit("Name?", form).content["name"], ctx.sample("Say it")["content"]["text"],
+             ctx.roots()[0]["uri"]]
+    ctx.log("info", "asked")
+    ctx.progress(1, 2, "half")
+    return ", ".join(parts)
+
+@server.tool
+def change() -> None:
+    server.add_tool(lambda: None, name="new")
+    server.remove_tool("new")
+    server.resource_updated("talk:state")
+
+@server.resource("talk:state")
+def state():
+    return "x"
+'''
+
+
+def test_a_client_reads_again_only_what_is_no_longer_fresh():
+    server, reads = Server("cached", sessions=True, ttl_ms=60_000), []
+
+    @server.resource("cached:now")
+    def now():
+        reads.append(1)
+        return str(len(reads))
+
+    server.add_tool(lambda: None, name="t")
+    seen = []
+    with mcpkit.HTTPService(server, port=0) as service:
+        with Client(service.url, timeout=WAIT, observe=lambda exchange: seen.append(
+                json.loads(exchange.request_body or b"{}").get("method"))) as client:
+            def read():
+                return client.read_resource("cached:now")["contents"][0]["text"]
+
+            assert [read(), read()] == ["1", "1"]
+            assert client.list_tools() == client.list_tools()
+            with contextlib.closing(client.listen(uris=["cached:now"])) as changes:
+                thread = threading.Thread(target=next, args=(changes,))
+                thread.start()
+                assert wait_until(lambda: server.listeners)
+                server.resource_updated("cached:now")
+                thread.join(WAIT)
+            assert read() == "2"
+    assert seen.count("resources/read") == 2 and seen.count("tools/list") == 1
+
+
+def test_c56_a_legacy_stream_that_breaks_off_is_gone_on_with_after_its_retry():
+    def answer(asked):
+        if asked.method == "GET":
+            return stream_answer(b"id: e2\n" + event({"jsonrpc": "2.0", "id": 2,
+                                                      "result": {"ok": 1}}))
+        return stream_answer(b"id: e1\nretry: 50\ndata:\n\n")
+
+    with Peer(lambda asked: legacy_peer(asked, session="s", x_y=answer, GET=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            started = time.monotonic()
+            assert client.request("x/y") == {"ok": 1}
+            assert time.monotonic() - started >= 0.05       # the one time that is a rule
+    get = next(asked for asked in peer.asked if asked.method == "GET")
+    assert get.headers["last-event-id"] == "e1" and get.headers["mcp-session-id"] == "s"
+    assert get.headers["accept"] == "text/event-stream"
+
+
+def test_c56_a_modern_stream_that_breaks_off_is_never_resumed():
+    with Peer(lambda asked: modern_peer(asked, x_y=lambda asked: stream_answer(
+            b"id: e1\nretry: 1\ndata:\n\n"))) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            with pytest.raises(ProtocolError, match="ended before the response to request 2"):
+                client.request("x/y")
+    assert peer.methods == ["server/discover", "x/y"]
+
+
+RESUMPTIONS = {
+    "C55 refused": (lambda asked: http_answer(b"", "405 Method Not Allowed"), 1, "HTTP 405"),
+    "C55 not there": (lambda asked: http_answer(b"", "404 Not Found"), 1, "HTTP 404"),
+    "C55 no stream": (lambda asked: http_answer(b"hello", "200 OK", "text/plain"), 1,
+                      "text/plain: hello"),
+    "C55 an end at once, every time": (lambda asked: stream_answer(), 5, "ended before"),
+    "an answer cut off, every time": (lambda asked: stream_answer()[:1], 5, "ended before"),
+}
+
+
+@cases(RESUMPTIONS)
+def test_c55_a_stream_is_asked_for_again_so_many_times_only(case, monkeypatch):
+    answer, times, words = case
+    monkeypatch.setattr(mcpkit, "RESUME_LEAST_SECONDS", 0.001)
+    first = stream_answer(b"id: e1\nretry: 0\ndata:\n\n")
+    with Peer(lambda asked: legacy_peer(asked, x_y=lambda asked: first, GET=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            with pytest.raises(MCPKitError, match=re.escape(words)):
+                client.request("x/y")
+    assert peer.methods.count("GET") == times
+
+
+def test_a_call_that_gets_no_answer_in_time_is_cancelled():
+    def answer(asked):
+        yield stream_answer()[0]
+        release.wait(WAIT)
+
+    release = threading.Event()
+    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=0.2) as client:
+            with pytest.raises(mcpkit.TransportError, match="headers received") as error:
+                client.request("x/y")
+        release.set()
+    assert error.value.timed_out
+    notice = peer.asked[-1].message
+    assert (notice["method"], notice["params"]["requestId"]) == ("notifications/cancelled", 2)
+
+
+def test_a_legacy_server_without_a_stream_cannot_be_listened_to():
+    with Peer(legacy_peer) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            with pytest.raises(ProtocolError, match="HTTP 404"):
+                next(client.listen(tools=True))
+
+
+def test_what_a_server_will_not_tell_is_a_warning():
+    def answer(asked):
+        meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": asked.message["id"]}}
+        acknowledged = {"jsonrpc": "2.0", "params": {"notifications": {}, **meta},
+                        "method": "notifications/subscriptions/acknowledged"}
+        return stream_answer(event(acknowledged), event(result(asked, meta)))
+
+    with Peer(lambda asked: modern_peer(asked, subscriptions_listen=answer)) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            assert list(client.listen(tools=True, uris=["a:"])) == []
+            assert client.warnings == ["the server will not tell of toolsListChanged",
+                                       "the server will not tell of resourceSubscriptions"]
+
+
+def test_c72_a_cursor_that_comes_again_ends_the_list_with_a_warning():
+    with Peer(lambda asked: modern_peer(asked, tools_list=lambda asked: http_answer(result(
+            asked, {"tools": [{"name": "a"}], "nextCursor": "again"})))) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            assert len(client.list_tools()) == 2
+            assert "came a second time" in client.warnings[0]
+
+
+BROKEN_RESULTS = {
+    "C77 an error without structured content": ({"content": [], "isError": True}, None),
+    "C77 the wrong type": ({"content": [], "structuredContent": {"n": "x"}}, "/n"),
+    "C77 none at all": ({"content": []}, "structuredContent is missing"),
+    "a right one": ({"content": [], "structuredContent": {"n": 1}}, None),
+}
+
+
+@cases(BROKEN_RESULTS)
+def test_c77_a_result_that_breaks_its_schema_is_returned_with_a_warning(case):
+    value, warning = case
+    tool = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {
+        "type": "object", "properties": {"n": {"type": "integer"}}}}
+    with Peer(lambda asked: modern_peer(
+            asked, tools_list=lambda asked: http_answer(result(asked, {"tools": [tool]})),
+            tools_call=lambda asked: http_answer(result(asked, value)))) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            client.list_tools()
+            assert client.call_tool("t") == value
+    assert [warning in text for text in client.warnings] == [True] * bool(warning)
+
+
+def test_c59_progress_resets_the_limit_of_silence_on_stdio_but_not_the_one_in_all():
+    program = """
+import json, sys, threading
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": message.get("id")}
+    if message["method"] == "initialize":
+        answer["result"] = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    elif message["method"] == "work":
+        for number in range(8):
+            threading.Event().wait(0.1)
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                "progressToken": message["params"]["_meta"]["progressToken"],
+                "progress": number}}), flush=True)
+        answer["result"] = {"ok": 1}
+    else:
+        continue
+    print(json.dumps(answer), flush=True)
+"""
+    heard = []
+    command = [sys.executable, "-c", program]
+    with Client(command, era="legacy", timeout=0.5) as client:
+        assert client.request("work", {}, on_progress=lambda *report: heard.append(
+            report[0])) == {"ok": 1}
+        assert heard == list(range(8))
+    with Client(command, era="legacy", timeout=0.5, max_time=0.6) as client:
+        with pytest.raises(mcpkit.TransportError):
+            client.request("work", {}, on_progress=lambda *report: None)
+
+
 # =============================================================================================
 # 19. PROBE
 # =============================================================================================
@@ -8844,6 +9085,8 @@ def start_call(url, **arguments):
 def test_a_server_that_is_told_to_stop_ends_its_streams_and_exits_with_0(lingering, case, name):
     import signal
     heeds, _, words = case
+    if name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        pytest.skip("these tests run under nohup, and so does what they start")
     with starting([*lingering, "--port", "0"], stderr=subprocess.PIPE) as (child, url):
         stream = start_call(url, heeds=heeds)
         child.send_signal(getattr(signal, name))
