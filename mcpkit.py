@@ -40,9 +40,11 @@ Contents
     15. STATE FILE
     16. SERVING
     17. CLIENT                  pure
-    18. CLIENT TRANSPORTS
-    19. PROBE
-    20. COMMAND LINE
+    18. HTTP CLIENT
+    19. CLIENT TRANSPORTS
+    20. CLIENT API
+    21. PROBE
+    22. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -2979,78 +2981,6 @@ def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
     properties = properties if isinstance(properties, dict) else {}
     return {name: coerce_text(text, properties.get(name), schema) if isinstance(text, str)
             else text for name, text in texts.items()}
-
-
-# ---- URI templates. Spec: RFC 6570, levels 1 and 2.
-
-_TEMPLATE_PART = re.compile(r"\{(\+?)([A-Za-z0-9_.]+)\}")
-_ESCAPED_SIMPLE = re.compile(rb"[^A-Za-z0-9\-._~]")
-_ESCAPED_RESERVED = re.compile(
-    rb"[^A-Za-z0-9\-._~%:/?#\[\]@!$&'()*+,;=]|%(?![0-9A-Fa-f]{2})")
-
-
-class UriTemplate:
-    """A URI template: it makes URIs of texts, and finds the texts in a URI.
-
-    `{name}` stands for text that is escaped wherever a URI would give it a meaning, `{+name}` for
-    any text, with slashes. Raises SchemaError for other kinds of parts.
-    """
-
-    def __init__(self, template: str):
-        parts = _TEMPLATE_PART.split(template)
-        self.literals, self.names = parts[::3], parts[2::3]      # one literal more than names
-        self._takes_any = [sign == "+" for sign in parts[1::3]]
-        if re.search("[{}]", "".join(self.literals)):
-            raise SchemaError(f"the template {template} has parts other than {{name}} "
-                              "and {+name}")
-        if len(set(self.names)) < len(self.names):
-            raise SchemaError(f"the template {template} uses a name twice")
-
-    def expand(self, texts: Mapping) -> str:
-        """Return the URI for texts by name; raises UsageError unless they are those wanted."""
-        if set(texts) != set(self.names):
-            raise UsageError(f"the template wants {', '.join(self.names) or 'nothing'}, "
-                             f"but gets {shorten(', '.join(map(str, texts)) or 'nothing')}")
-        uri = self.literals[0]
-        for name, takes_any, literal in zip(self.names, self._takes_any, self.literals[1:]):
-            text = texts[name] if isinstance(texts[name], str) else encode_json(texts[name])
-            escaped = _ESCAPED_RESERVED if takes_any else _ESCAPED_SIMPLE
-            uri += escaped.sub(lambda match: b"%%%02X" % match[0][0], text.encode(
-                "utf-8", "surrogatepass")).decode("ascii") + literal
-        return uri
-
-    def match(self, uri: str) -> Optional[Dict[str, str]]:
-        """Return the texts by name that make a URI, None when there are none.
-
-        Where there are several, the first is as long as can be, then the second, and so on. No
-        regular expression does this: of `{name}.{type}` it would try every pair of places.
-        """
-        if len(uri) > MAX_URI_CHARS or not uri.startswith(self.literals[0]):
-            return None
-        stops = [*(stop.start() for stop in re.finditer("[/?#]", uri)), len(uri)]
-        # From the last part to the first: the places where it may end so that all the rest fits.
-        ends = [len(uri) - len(self.literals[-1])] if uri.endswith(self.literals[-1]) else []
-        layers = [ends]
-        for index in range(len(self.names) - 1, 0, -1):
-            literal = self.literals[index]
-            places = (place.start() for place in re.finditer(f"(?={re.escape(literal)})", uri))
-            ends = [place for place in places
-                    if self._find_end(index, place + len(literal), ends, stops)]
-            layers.insert(0, ends)
-        texts, start = {}, len(self.literals[0])
-        for index, (name, ends) in enumerate(zip(self.names, layers)):
-            end = self._find_end(index, start, ends, stops)
-            if not end:
-                return None
-            texts[name] = parse_percent(uri[start:end])
-            start = end + len(self.literals[index + 1])
-        return texts
-
-    def _find_end(self, index: int, start: int, ends: List[int], stops: List[int]) -> int:
-        """Return the last place where a part that starts here may end, 0 where there is none."""
-        limit = stops[-1 if self._takes_any[index] else bisect_left(stops, start)]
-        count = bisect_right(ends, limit)
-        return ends[count - 1] if count and ends[count - 1] > start else 0
 
 
 # =============================================================================================
@@ -6316,6 +6246,78 @@ def _build_prompt_arguments(schema: dict) -> List[dict]:
             for name, member in schema["properties"].items()]
 
 
+# ---- URI templates. Spec: RFC 6570, levels 1 and 2.
+
+_TEMPLATE_PART = re.compile(r"\{(\+?)([A-Za-z0-9_.]+)\}")
+_ESCAPED_SIMPLE = re.compile(rb"[^A-Za-z0-9\-._~]")
+_ESCAPED_RESERVED = re.compile(
+    rb"[^A-Za-z0-9\-._~%:/?#\[\]@!$&'()*+,;=]|%(?![0-9A-Fa-f]{2})")
+
+
+class UriTemplate:
+    """A URI template: it makes URIs of texts, and finds the texts in a URI.
+
+    `{name}` stands for text that is escaped wherever a URI would give it a meaning, `{+name}` for
+    any text, with slashes. Raises SchemaError for other kinds of parts.
+    """
+
+    def __init__(self, template: str):
+        parts = _TEMPLATE_PART.split(template)
+        self.literals, self.names = parts[::3], parts[2::3]      # one literal more than names
+        self._takes_any = [sign == "+" for sign in parts[1::3]]
+        if re.search("[{}]", "".join(self.literals)):
+            raise SchemaError(f"the template {template} has parts other than {{name}} "
+                              "and {+name}")
+        if len(set(self.names)) < len(self.names):
+            raise SchemaError(f"the template {template} uses a name twice")
+
+    def expand(self, texts: Mapping) -> str:
+        """Return the URI for texts by name; raises UsageError unless they are those wanted."""
+        if set(texts) != set(self.names):
+            raise UsageError(f"the template wants {', '.join(self.names) or 'nothing'}, "
+                             f"but gets {shorten(', '.join(map(str, texts)) or 'nothing')}")
+        uri = self.literals[0]
+        for name, takes_any, literal in zip(self.names, self._takes_any, self.literals[1:]):
+            text = texts[name] if isinstance(texts[name], str) else encode_json(texts[name])
+            escaped = _ESCAPED_RESERVED if takes_any else _ESCAPED_SIMPLE
+            uri += escaped.sub(lambda match: b"%%%02X" % match[0][0], text.encode(
+                "utf-8", "surrogatepass")).decode("ascii") + literal
+        return uri
+
+    def match(self, uri: str) -> Optional[Dict[str, str]]:
+        """Return the texts by name that make a URI, None when there are none.
+
+        Where there are several, the first is as long as can be, then the second, and so on. No
+        regular expression does this: of `{name}.{type}` it would try every pair of places.
+        """
+        if len(uri) > MAX_URI_CHARS or not uri.startswith(self.literals[0]):
+            return None
+        stops = [*(stop.start() for stop in re.finditer("[/?#]", uri)), len(uri)]
+        # From the last part to the first: the places where it may end so that all the rest fits.
+        ends = [len(uri) - len(self.literals[-1])] if uri.endswith(self.literals[-1]) else []
+        layers = [ends]
+        for index in range(len(self.names) - 1, 0, -1):
+            literal = self.literals[index]
+            places = (place.start() for place in re.finditer(f"(?={re.escape(literal)})", uri))
+            ends = [place for place in places
+                    if self._find_end(index, place + len(literal), ends, stops)]
+            layers.insert(0, ends)
+        texts, start = {}, len(self.literals[0])
+        for index, (name, ends) in enumerate(zip(self.names, layers)):
+            end = self._find_end(index, start, ends, stops)
+            if not end:
+                return None
+            texts[name] = parse_percent(uri[start:end])
+            start = end + len(self.literals[index + 1])
+        return texts
+
+    def _find_end(self, index: int, start: int, ends: List[int], stops: List[int]) -> int:
+        """Return the last place where a part that starts here may end, 0 where there is none."""
+        limit = stops[-1 if self._takes_any[index] else bisect_left(stops, start)]
+        count = bisect_right(ends, limit)
+        return ends[count - 1] if count and ends[count - 1] > start else 0
+
+
 # ---- the server that `serve` runs when it is given none
 
 class Pong(typing.TypedDict):
@@ -8134,11 +8136,11 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 18. CLIENT TRANSPORTS
+# 18. HTTP CLIENT
 # =============================================================================================
-# The shell around a Conversation: an HTTP transport on urllib.request whose handlers keep
-# connections alive, a stdio transport around a child process, and Client, which people use.
-# Every wait has a limit, and every error says which layer failed.
+# In: a request and how long it may take. Out: its response, or the error that says in one line
+# which layer failed. A handler for urllib.request that keeps connections alive; every wait has a
+# limit, and so has every body. Nothing here knows of MCP.
 
 
 class Waits(NamedTuple):
@@ -8281,7 +8283,150 @@ def build_opener(url: str, handler: PooledHandler) -> urllib.request.OpenerDirec
     return opener
 
 
-NOTED_BYTES = 64 * 1024
+NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
+
+
+class BodyReading:
+    """Reads the body of one response, within its limits of bytes and time."""
+
+    def __init__(self, max_bytes: int, waits: Waits):
+        self.size = 0
+        self.noted = bytearray()
+        self.is_stream = False
+        self._max_bytes = max_bytes
+        self._waits = waits
+
+    def read_some(self, response: Any) -> bytes:
+        """Return the bytes that have come, at least one; none at the end."""
+        # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
+        if response.isclosed():              # from 3.13 on with the last byte, not after it
+            return b""
+        self._waits.left()
+        data = response.read1(65536)
+        if not data and response.length:     # of the Content-Length: http.client lets it pass
+            raise http.client.IncompleteRead(b"", response.length)
+        self.size += len(data)
+        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
+        if self.size > self._max_bytes:
+            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+        return data
+
+    def read_all(self, response: Any) -> bytes:
+        """Return the whole body."""
+        return b"".join(iter(lambda: self.read_some(response), b""))
+
+    def finish(self, response: Any) -> None:
+        """Read the end of a stream if it is there already, so that its connection can be kept."""
+        try:
+            response.timed.left = lambda: 0.02
+            response.read1(1)
+        except (OSError, http.client.HTTPException):
+            pass
+
+
+def _lower_headers(response: Any) -> Headers:
+    if response is None:
+        return {}
+    headers: Headers = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
+TRANSPORT_FAULTS = (
+    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
+    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
+    (OSError, "WRONG_VERSION_NUMBER", "tls",
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "CERTIFICATE_VERIFY_FAILED", "tls",
+     "the certificate of {host} is not trusted ({text})"),
+    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
+    (OSError, "Tunnel connection failed", "proxy", "the proxy refuses {host}:{port} ({text})"),
+    (http.client.RemoteDisconnected, "", "connection",
+     "{host}:{port} closed the connection without an answer"),
+    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
+    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
+     "its answer"),
+    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
+    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
+    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
+)
+
+
+def is_http_url(url: str) -> bool:
+    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+                and "@" not in parts.netloc)
+    except ValueError:                            # a port that is none, an unclosed [, a bad name
+        return False
+
+
+def explain_transport_error(error: Exception, url: str, response: Any,
+                            waits: Waits) -> MCPKitError:
+    """Return the error of the family that says in one line which layer failed, and how."""
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
+    if isinstance(error, MCPKitError):
+        return error
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if isinstance(error, socket.timeout):
+        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
+                else "no answer")
+        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
+                              timed_out=True)
+    for kind, words, layer, text in TRANSPORT_FAULTS:
+        if isinstance(error, kind) and words in str(error):
+            return TransportError(f"{layer}: " + text.format(
+                host=parts.hostname, port=port, text=shorten(str(error))))
+    return TransportError(str(error))
+
+
+class FormSender:
+    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
+
+    def __init__(self, url: str, max_bytes: int):
+        self._url = url
+        self._max_bytes = max_bytes
+        self._pool = PooledHandler()
+        self._opener = build_opener(url, self._pool)
+
+    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
+             seconds: float) -> Tuple[int, bytes]:
+        """Post a form and return the status and the body of the answer, whatever they are.
+
+        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
+        there is no answer within `seconds`, ProtocolError when it is too large.
+        """
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+                   "User-Agent": f"mcpkit/{__version__}"}
+        waits = Waits(seconds, time.monotonic() + seconds)
+        request = urllib.request.Request(
+            self._url, urllib.parse.urlencode(form).encode("ascii"), headers)
+        request.waits = waits
+        response = None
+        try:
+            response = self._opener.open(request, timeout=waits.left())
+            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
+        except (OSError, http.client.HTTPException, MCPKitError) as error:
+            raise explain_transport_error(error, self._url, response, waits) from None
+        finally:
+            if response is not None:
+                self._pool.give_back(response)
+
+
+# =============================================================================================
+# 19. CLIENT TRANSPORTS
+# =============================================================================================
+# In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
+# each message a POST of its own, or all through the pipes of a child process.
 
 
 class Exchange(NamedTuple):
@@ -8298,6 +8443,10 @@ class Exchange(NamedTuple):
     is_stream: bool
     seconds: float
     error: Optional[str]
+
+
+def _ignore(*_: Any) -> None:
+    """Take no notice."""
 
 
 def format_own(message: dict) -> bytes:
@@ -8503,146 +8652,6 @@ def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Option
         if isinstance(part, dict) and "method" in part:
             on_message(part)
     return parse_answer(value, request_id)
-
-
-class FormSender:
-    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
-
-    def __init__(self, url: str, max_bytes: int):
-        self._url = url
-        self._max_bytes = max_bytes
-        self._pool = PooledHandler()
-        self._opener = build_opener(url, self._pool)
-
-    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
-             seconds: float) -> Tuple[int, bytes]:
-        """Post a form and return the status and the body of the answer, whatever they are.
-
-        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
-        there is no answer within `seconds`, ProtocolError when it is too large.
-        """
-        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
-        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
-                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
-                   "User-Agent": f"mcpkit/{__version__}"}
-        waits = Waits(seconds, time.monotonic() + seconds)
-        request = urllib.request.Request(
-            self._url, urllib.parse.urlencode(form).encode("ascii"), headers)
-        request.waits = waits
-        response = None
-        try:
-            response = self._opener.open(request, timeout=waits.left())
-            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
-        except (OSError, http.client.HTTPException, MCPKitError) as error:
-            raise explain_transport_error(error, self._url, response, waits) from None
-        finally:
-            if response is not None:
-                self._pool.give_back(response)
-
-
-class BodyReading:
-    """Reads the body of one response, within its limits of bytes and time."""
-
-    def __init__(self, max_bytes: int, waits: Waits):
-        self.size = 0
-        self.noted = bytearray()
-        self.is_stream = False
-        self._max_bytes = max_bytes
-        self._waits = waits
-
-    def read_some(self, response: Any) -> bytes:
-        """Return the bytes that have come, at least one; none at the end."""
-        # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
-        if response.isclosed():              # from 3.13 on with the last byte, not after it
-            return b""
-        self._waits.left()
-        data = response.read1(65536)
-        if not data and response.length:     # of the Content-Length: http.client lets it pass
-            raise http.client.IncompleteRead(b"", response.length)
-        self.size += len(data)
-        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        if self.size > self._max_bytes:
-            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
-        return data
-
-    def read_all(self, response: Any) -> bytes:
-        """Return the whole body."""
-        return b"".join(iter(lambda: self.read_some(response), b""))
-
-    def finish(self, response: Any) -> None:
-        """Read the end of a stream if it is there already, so that its connection can be kept."""
-        try:
-            response.timed.left = lambda: 0.02
-            response.read1(1)
-        except (OSError, http.client.HTTPException):
-            pass
-
-
-def _lower_headers(response: Any) -> Headers:
-    if response is None:
-        return {}
-    headers: Headers = {}
-    for name, value in response.headers.items():
-        name = name.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
-def _ignore(*_: Any) -> None:
-    """Take no notice."""
-
-
-# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
-TRANSPORT_FAULTS = (
-    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
-    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
-    (OSError, "WRONG_VERSION_NUMBER", "tls",
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "CERTIFICATE_VERIFY_FAILED", "tls",
-     "the certificate of {host} is not trusted ({text})"),
-    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
-    (OSError, "Tunnel connection failed", "proxy", "the proxy refuses {host}:{port} ({text})"),
-    (http.client.RemoteDisconnected, "", "connection",
-     "{host}:{port} closed the connection without an answer"),
-    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
-    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
-     "its answer"),
-    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
-    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
-    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
-)
-
-
-def is_http_url(url: str) -> bool:
-    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        (parts.hostname or "").encode("idna")
-        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-                and "@" not in parts.netloc)
-    except ValueError:                            # a port that is none, an unclosed [, a bad name
-        return False
-
-
-def explain_transport_error(error: Exception, url: str, response: Any,
-                            waits: Waits) -> MCPKitError:
-    """Return the error of the family that says in one line which layer failed, and how."""
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
-        error = error.reason
-    if isinstance(error, MCPKitError):
-        return error
-    parts = urllib.parse.urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    if isinstance(error, socket.timeout):
-        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
-                else "no answer")
-        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
-                              timed_out=True)
-    for kind, words, layer, text in TRANSPORT_FAULTS:
-        if isinstance(error, kind) and words in str(error):
-            return TransportError(f"{layer}: " + text.format(
-                host=parts.hostname, port=port, text=shorten(str(error))))
-    return TransportError(str(error))
 
 
 class StdioTransport:
@@ -8866,6 +8875,13 @@ class StdioTransport:
                 self._child.kill()
         except OSError:
             pass
+
+
+# =============================================================================================
+# 20. CLIENT API
+# =============================================================================================
+# The shell around a Conversation, which people use: calls in, results out, and what the server
+# tells to those who asked for it. It picks the transport, finds out the era, numbers the requests.
 
 
 def _find_ttl(result: dict) -> int:
@@ -9464,7 +9480,7 @@ class Client:
 
 
 # =============================================================================================
-# 19. PROBE
+# 21. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -9799,7 +9815,7 @@ def explain_get(client: Client) -> List[Check]:
 
 
 # =============================================================================================
-# 20. COMMAND LINE
+# 22. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.

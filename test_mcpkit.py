@@ -4575,6 +4575,140 @@ AGREED = {"action": "accept", "content": {"name": "Ada", "confirm": True}}
 MODEL_SAID = ANSWERS["sampling/createMessage"]
 
 
+SAID = {"title": "Title", "description": "What it is.", "_meta": {"example.com/a": 1}, "icons": [
+    {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}]}
+HINTS = {"annotations": {"audience": ["user"], "priority": 0.5,
+                         "lastModified": "2025-01-12T15:00:58Z"}, "mimeType": "text/plain"}
+NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+DESCRIBED = {
+    "a tool": ("tools/list", "tools", {
+        **SAID, "name": "t", "annotations": {"readOnlyHint": True}, "inputSchema": NO_ARGUMENTS}),
+    "a resource": ("resources/list", "resources", {
+        **SAID, **HINTS, "name": "r", "uri": "a://b", "size": 1}),
+    "a template": ("resources/templates/list", "resourceTemplates", {
+        **SAID, **HINTS, "name": "m", "uriTemplate": "a://c/{d}"}),
+    "a prompt": ("prompts/list", "prompts", {**SAID, "name": "p", "arguments": [
+        {"name": "a", "title": "Argument", "description": "An argument.", "required": True}]}),
+}
+
+
+@cases(DESCRIBED)
+def test_a_list_shows_all_that_was_said_of_an_item(case):
+    method, member, item = case
+    for params in ({}, {"_meta": META}):
+        result = receive(build_described_server(), call(method, params))["result"]
+        assert result[member] == [item]
+        assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
+
+
+def test_a_server_shows_all_that_was_said_of_it():
+    server = build_described_server()
+    info = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"][
+        "serverInfo"]
+    assert info == {"name": "described", "version": "1", "websiteUrl": "https://example.com",
+                    **{name: SAID[name] for name in ("title", "description", "icons")}}
+    meta = receive(server, call("tools/list", {"_meta": META}))["result"]["_meta"]
+    assert meta == {"io.modelcontextprotocol/serverInfo": info}
+
+
+def test_what_is_read_has_the_caching_hints_of_its_resource_or_else_of_the_server():
+    def hints(uri):
+        result = receive(build_described_server(), call("resources/read", {"uri": uri}))["result"]
+        return result["ttlMs"], result["cacheScope"]
+    assert (hints("a://b"), hints("a://c/d")) == ((60_000, "private"), (5000, "public"))
+
+
+CLIMBING = {"encoded": "..%2Fetc", "bare": "..", "inside": "a%2f..%2f..%2fb", "with backslashes":
+            "a%5C..%5Cb"}
+
+
+@cases(CLIMBING)
+def test_a_part_of_a_template_does_not_climb_out_of_its_place(case):
+    server = Server("files")
+    server.resource("file:///{+path}")(lambda path: path)
+    assert "error" not in receive(server, call("resources/read", {"uri": "file:///a/b..c/...d"}))
+    answer = receive(server, call("resources/read", {"uri": "file:///" + case}))
+    assert answer["error"]["message"] == "Resource not found"
+
+
+def build_choosing_server():
+    """Return a server with arguments to be completed, most of which nobody decorated."""
+    server = Server("choosing")
+
+    @server.prompt
+    def paint(color: Color, level: Level, glossy: bool, side: Optional[Literal["In", "Out"]],
+              note: str, town: str): ...
+
+    @server.resource("choosing://{color}/{shade}")
+    def shade(color: Color, shade: str): ...
+
+    @server.completion("paint", "town")
+    def complete_town(value: str, arguments: Dict[str, str]):
+        towns = {"red": ["Redhill", "Redruth"], "blue": ["Bluefield"]}
+        return (town for town in towns[arguments.get("color", "blue")] if value in town)
+
+    @server.completion("choosing://{color}/{shade}", "shade")
+    def complete_shade(value: str):
+        return range(150)
+
+    return server
+
+
+PAINT, SHADE = ({"type": "ref/prompt", "name": "paint"},
+                {"type": "ref/resource", "uri": "choosing://{color}/{shade}"})
+SUGGESTED = {
+    "an Enum": (PAINT, "color", "", None, ["red", "blue"]),
+    "an Enum, begun in capitals": (PAINT, "color", "B", None, ["blue"]),
+    "an IntEnum": (PAINT, "level", "", None, ["1", "2"]),
+    "a bool": (PAINT, "glossy", "t", None, ["true"]),
+    "an optional Literal": (PAINT, "side", "", None, ["In", "Out"]),
+    "any text": (PAINT, "note", "", None, []),
+    "a part of a template": (SHADE, "color", "re", None, ["red"]),
+    "what its completion says": (PAINT, "town", "field", None, ["Bluefield"]),
+    "what it says with regard to other arguments": (
+        PAINT, "town", "Red", {"arguments": {"color": "red"}}, ["Redhill", "Redruth"]),
+    "a hundred of what it says": (SHADE, "shade", "", None, [str(n) for n in range(100)]),
+}
+
+
+@cases(SUGGESTED)
+def test_an_argument_is_completed_by_its_completion_or_else_by_its_annotation(case):
+    reference, name, value, context, values = case
+    params = {"ref": reference, "argument": {"name": name, "value": value}}
+    if context is not None:
+        params["context"] = context
+    result = receive(build_choosing_server(), call("completion/complete", params))["result"]
+    total = 150 if len(values) == 100 else len(values)
+    assert result["completion"] == {"values": values, "total": total, "hasMore": total > 100}
+
+
+UNKNOWN_ARGUMENTS = {
+    "of a prompt": (PAINT, "colour", "Unknown argument: colour (there are: color, level, glossy, "
+                                     "side, note, town)"),
+    "of a template": (SHADE, "x", "Unknown argument: x (there are: color, shade)"),
+    "of another kind of reference": ({**PAINT, "type": "ref/resource"}, "color",
+                                     "Unknown reference: "),
+    "of a prompt that is none": ({**PAINT, "name": ["paint"]}, "color", "Unknown reference: "),
+}
+
+
+@cases(UNKNOWN_ARGUMENTS)
+def test_an_argument_that_there_is_not_is_refused_with_those_that_there_are(case):
+    reference, name, message = case
+    error = receive(build_choosing_server(), call("completion/complete", {
+        "ref": reference, "argument": {"name": name, "value": ""}}))["error"]
+    assert error["code"] == -32602 and error["message"].startswith(message)
+
+
+def test_what_can_be_completed_without_a_decorator_is_declared():
+    server = Server("x")
+    server.tool(name="t")(build_choosing_server().prompts["paint"].function)
+    server.prompt(name="plain")(lambda text: text)
+    assert "completions" not in server.capabilities
+    server.prompt(name="chosen")(build_choosing_server().prompts["paint"].function)
+    assert "completions" in server.capabilities
+
+
 def send_modern(server, method, params, capabilities=CAN_TASKS):
     """Return the result of a modern request, or the MCPError that it is instead."""
     meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
@@ -5435,140 +5569,6 @@ def build_described_server():
     def prompt(a: Annotated[str, "An argument.", {"title": "Argument"}]): ...
 
     return server
-
-
-SAID = {"title": "Title", "description": "What it is.", "_meta": {"example.com/a": 1}, "icons": [
-    {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}]}
-HINTS = {"annotations": {"audience": ["user"], "priority": 0.5,
-                         "lastModified": "2025-01-12T15:00:58Z"}, "mimeType": "text/plain"}
-NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
-DESCRIBED = {
-    "a tool": ("tools/list", "tools", {
-        **SAID, "name": "t", "annotations": {"readOnlyHint": True}, "inputSchema": NO_ARGUMENTS}),
-    "a resource": ("resources/list", "resources", {
-        **SAID, **HINTS, "name": "r", "uri": "a://b", "size": 1}),
-    "a template": ("resources/templates/list", "resourceTemplates", {
-        **SAID, **HINTS, "name": "m", "uriTemplate": "a://c/{d}"}),
-    "a prompt": ("prompts/list", "prompts", {**SAID, "name": "p", "arguments": [
-        {"name": "a", "title": "Argument", "description": "An argument.", "required": True}]}),
-}
-
-
-@cases(DESCRIBED)
-def test_a_list_shows_all_that_was_said_of_an_item(case):
-    method, member, item = case
-    for params in ({}, {"_meta": META}):
-        result = receive(build_described_server(), call(method, params))["result"]
-        assert result[member] == [item]
-        assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
-
-
-def test_a_server_shows_all_that_was_said_of_it():
-    server = build_described_server()
-    info = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"][
-        "serverInfo"]
-    assert info == {"name": "described", "version": "1", "websiteUrl": "https://example.com",
-                    **{name: SAID[name] for name in ("title", "description", "icons")}}
-    meta = receive(server, call("tools/list", {"_meta": META}))["result"]["_meta"]
-    assert meta == {"io.modelcontextprotocol/serverInfo": info}
-
-
-def test_what_is_read_has_the_caching_hints_of_its_resource_or_else_of_the_server():
-    def hints(uri):
-        result = receive(build_described_server(), call("resources/read", {"uri": uri}))["result"]
-        return result["ttlMs"], result["cacheScope"]
-    assert (hints("a://b"), hints("a://c/d")) == ((60_000, "private"), (5000, "public"))
-
-
-CLIMBING = {"encoded": "..%2Fetc", "bare": "..", "inside": "a%2f..%2f..%2fb", "with backslashes":
-            "a%5C..%5Cb"}
-
-
-@cases(CLIMBING)
-def test_a_part_of_a_template_does_not_climb_out_of_its_place(case):
-    server = Server("files")
-    server.resource("file:///{+path}")(lambda path: path)
-    assert "error" not in receive(server, call("resources/read", {"uri": "file:///a/b..c/...d"}))
-    answer = receive(server, call("resources/read", {"uri": "file:///" + case}))
-    assert answer["error"]["message"] == "Resource not found"
-
-
-def build_choosing_server():
-    """Return a server with arguments to be completed, most of which nobody decorated."""
-    server = Server("choosing")
-
-    @server.prompt
-    def paint(color: Color, level: Level, glossy: bool, side: Optional[Literal["In", "Out"]],
-              note: str, town: str): ...
-
-    @server.resource("choosing://{color}/{shade}")
-    def shade(color: Color, shade: str): ...
-
-    @server.completion("paint", "town")
-    def complete_town(value: str, arguments: Dict[str, str]):
-        towns = {"red": ["Redhill", "Redruth"], "blue": ["Bluefield"]}
-        return (town for town in towns[arguments.get("color", "blue")] if value in town)
-
-    @server.completion("choosing://{color}/{shade}", "shade")
-    def complete_shade(value: str):
-        return range(150)
-
-    return server
-
-
-PAINT, SHADE = ({"type": "ref/prompt", "name": "paint"},
-                {"type": "ref/resource", "uri": "choosing://{color}/{shade}"})
-SUGGESTED = {
-    "an Enum": (PAINT, "color", "", None, ["red", "blue"]),
-    "an Enum, begun in capitals": (PAINT, "color", "B", None, ["blue"]),
-    "an IntEnum": (PAINT, "level", "", None, ["1", "2"]),
-    "a bool": (PAINT, "glossy", "t", None, ["true"]),
-    "an optional Literal": (PAINT, "side", "", None, ["In", "Out"]),
-    "any text": (PAINT, "note", "", None, []),
-    "a part of a template": (SHADE, "color", "re", None, ["red"]),
-    "what its completion says": (PAINT, "town", "field", None, ["Bluefield"]),
-    "what it says with regard to other arguments": (
-        PAINT, "town", "Red", {"arguments": {"color": "red"}}, ["Redhill", "Redruth"]),
-    "a hundred of what it says": (SHADE, "shade", "", None, [str(n) for n in range(100)]),
-}
-
-
-@cases(SUGGESTED)
-def test_an_argument_is_completed_by_its_completion_or_else_by_its_annotation(case):
-    reference, name, value, context, values = case
-    params = {"ref": reference, "argument": {"name": name, "value": value}}
-    if context is not None:
-        params["context"] = context
-    result = receive(build_choosing_server(), call("completion/complete", params))["result"]
-    total = 150 if len(values) == 100 else len(values)
-    assert result["completion"] == {"values": values, "total": total, "hasMore": total > 100}
-
-
-UNKNOWN_ARGUMENTS = {
-    "of a prompt": (PAINT, "colour", "Unknown argument: colour (there are: color, level, glossy, "
-                                     "side, note, town)"),
-    "of a template": (SHADE, "x", "Unknown argument: x (there are: color, shade)"),
-    "of another kind of reference": ({**PAINT, "type": "ref/resource"}, "color",
-                                     "Unknown reference: "),
-    "of a prompt that is none": ({**PAINT, "name": ["paint"]}, "color", "Unknown reference: "),
-}
-
-
-@cases(UNKNOWN_ARGUMENTS)
-def test_an_argument_that_there_is_not_is_refused_with_those_that_there_are(case):
-    reference, name, message = case
-    error = receive(build_choosing_server(), call("completion/complete", {
-        "ref": reference, "argument": {"name": name, "value": ""}}))["error"]
-    assert error["code"] == -32602 and error["message"].startswith(message)
-
-
-def test_what_can_be_completed_without_a_decorator_is_declared():
-    server = Server("x")
-    server.tool(name="t")(build_choosing_server().prompts["paint"].function)
-    server.prompt(name="plain")(lambda text: text)
-    assert "completions" not in server.capabilities
-    server.prompt(name="chosen")(build_choosing_server().prompts["paint"].function)
-    assert "completions" in server.capabilities
 
 
 def test_resources_prompts_and_completions_are_answered():
@@ -7497,7 +7497,7 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
 
 
 # =============================================================================================
-# 18. CLIENT TRANSPORTS
+# 18. HTTP CLIENT
 # =============================================================================================
 
 class Asked(typing.NamedTuple):
@@ -7582,6 +7582,10 @@ def result(asked, value):
 def event(message):
     return b"data: " + json.dumps(message).encode() + b"\n\n"
 
+
+# =============================================================================================
+# 19. CLIENT TRANSPORTS
+# =============================================================================================
 
 def legacy_peer(asked, session=None, **answers):
     """Answer as a legacy server does; `answers` by method with slashes as underscores."""
@@ -7834,24 +7838,6 @@ def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
                 client.request("x/y")
 
 
-def test_c72_a_cursor_that_comes_again_ends_the_list():
-    def answer(asked):
-        return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
-
-    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert len(client.list_tools()) == 2
-
-
-def test_an_empty_cursor_is_a_cursor():
-    pages = iter([{"tools": [1], "nextCursor": ""}, {"tools": [2]}])
-    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
-            result(asked, next(pages))))) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert client.list_tools() == [1, 2]
-    assert peer.asked[3].message["params"] == {"cursor": ""}
-
-
 def test_a_legacy_server_that_pings_is_answered():
     def answer(asked):
         yield from stream_answer(event({"jsonrpc": "2.0", "id": "p", "method": "ping"}),
@@ -7926,56 +7912,6 @@ def test_connections_are_kept_and_used_from_many_threads(sample):
             thread.join(WAIT)
     assert errors.empty()
     assert sorted(results.queue) == sorted([number + 1 for number in range(20)] * 2)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-@pytest.mark.parametrize("options", [{}, {"sessions": True}, {"stream": "always"}])
-def test_every_feature_works_over_http_in_every_era(era, options):
-    told = []
-    with mcpkit.HTTPService(build_sample_server(**options), port=0) as service:
-        with Client(service.url, era=era, timeout=WAIT,
-                    on_notification=lambda method, params: told.append(method)) as client:
-            use_everything(client, told)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
-    (tmp_path / "sample.py").write_text(
-        "import sys, typing\nfrom mcpkit import *\n"
-        + "\n".join(inspect_source(build_sample_server).splitlines())
-        + "\nserver = build_sample_server()\n")
-    told = []
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "sample.py"),
-               "--stdio"]
-    with Client(command, era=era, timeout=WAIT,
-                on_notification=lambda method, params: told.append(method)) as client:
-        use_everything(client, told)
-
-
-def inspect_source(function):
-    import inspect
-    return inspect.getsource(function)
-
-
-def use_everything(client, told):
-    """Use each method of a client on the sample server."""
-    assert client.server_info == {"name": "sample", "version": "1.2.3"}
-    assert [tool["name"] for tool in client.list_tools()][0] == "add"
-    assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
-    assert client.call_tool("fail")["isError"] is True
-    with pytest.raises(MCPError) as caught:
-        client.call_tool("nope")
-    assert caught.value.code == -32602
-    client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
-    assert told.count("notifications/progress") == 2
-    assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
-    assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
-    item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
-    assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
-    assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
-    assert client.list_prompts()[0]["arguments"][0]["required"] is True
-    assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
-        "Grace"]
 
 
 CHILDREN = {
@@ -8095,153 +8031,6 @@ def test_nobody_there_is_said_in_one_line():
         port = listener.getsockname()[1]
     with pytest.raises(mcpkit.TransportError, match=f"nothing listens at 127.0.0.1:{port}"):
         Client(f"http://127.0.0.1:{port}/mcp", timeout=WAIT).connect()
-
-
-HEADER_RULES = {
-    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
-    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
-                                         "b": {"type": "string", "x-mcp-header": "a"}},
-    "C76 inside items": {"a": {"type": "array", "items": {
-        "type": "string", "x-mcp-header": "A"}}},
-    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
-    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
-    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
-}
-
-
-@cases(HEADER_RULES)
-def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(case):
-    schema = {"type": "object", "properties": case}
-    tools = [{"name": "bad", "inputSchema": schema},
-             {"name": "good", "inputSchema": {"type": "object"}}]
-
-    def answer(asked):
-        if asked.message["method"] == "server/discover":
-            return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
-                                              "capabilities": {"tools": {}}}))
-        return http_answer(result(asked, {"tools": tools}))
-
-    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
-        assert [tool["name"] for tool in client.list_tools()] == ["good"]
-        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
-    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
-        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
-
-
-MIRRORED = {
-    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
-    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
-                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
-    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}),
-    "nothing": ({}, {}),
-}
-
-
-@cases(MIRRORED)
-def test_c76_arguments_that_headers_repeat_are_sent_and_checked(case):
-    arguments, mirrored = case
-    server, seen = Server("x"), []
-
-    @server.tool(input_schema={"type": "object", "properties": {
-        "region": {"type": "string", "x-mcp-header": "Region"},
-        "count": {"type": "integer", "x-mcp-header": "Count"},
-        "deep": {"type": "object", "properties": {
-            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
-    def look(ctx: Context, **arguments):
-        seen.append({name: value for name, value in ctx.headers.items()
-                     if name.startswith("mcp-param-")})
-
-    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
-        assert "isError" not in client.call_tool("look", arguments)
-        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
-                             Mcp_Param_Region="elsewhere")
-    assert seen == [mirrored]
-    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
-
-
-def test_c76_an_integer_that_no_header_can_carry_is_refused():
-    parameters = mcpkit.find_header_parameters({"properties": {"n": {
-        "type": "integer", "x-mcp-header": "N"}}})
-    with pytest.raises(mcpkit.UsageError, match="53-bit"):
-        mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
-
-
-@contextlib.contextmanager
-def untouched_port():
-    """Yield a port, and assert at the end that nobody has connected to it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
-        listener.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            listener.accept()
-
-
-def test_c102_a_reference_to_the_network_is_never_followed_but_found():
-    with untouched_port() as port:
-        schema = {"type": "object", "properties": {
-            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
-        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
-
-        def answer(asked):
-            method = asked.message.get("method")
-            if method not in ("tools/list", "tools/call"):
-                return legacy_peer(asked)
-            return http_answer(result(asked, {"tools": tools} if method == "tools/list" else {
-                "content": [], "structuredContent": {"a": 1}}))
-
-        with Peer(answer) as peer:
-            with Client(peer.url, timeout=WAIT, era="legacy") as client:
-                assert client.list_tools() == tools
-                assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
-            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
-            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
-        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
-            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
-    assert [check["message"] for check in checks if check["id"] == "legacy-tool"] == [
-        f'tool 0 (far) has an inputSchema that cannot be used: the reference '
-        f'"http://127.0.0.1:{port}/x.json" leads to nothing in this schema, and no other '
-        'document is read']
-
-
-def test_c96_a_server_that_knows_no_ping_is_alive():
-    with Peer(lambda asked: error_answer(-32601, request_id=asked.message["id"])
-              if asked.message.get("method") == "ping" else legacy_peer(asked)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            client.ping()
-    with mcpkit.HTTPService(Server("x"), port=0) as service:
-        with Client(service.url, timeout=WAIT) as client:
-            client.ping()
-    with pytest.raises(MCPKitError):
-        Client(service.url, timeout=WAIT).ping()
-
-
-@pytest.mark.parametrize("code", [-32602, -32002])
-def test_c98_a_resource_that_is_not_there_is_an_error_by_either_code(code):
-    with Peer(lambda asked: error_answer(code, request_id=asked.message["id"], message="not there")
-              if asked.message.get("method") == "resources/read" else legacy_peer(asked)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client, pytest.raises(
-                MCPError, match="not there") as caught:
-            client.read_resource("a://b")
-        assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
-    assert caught.value.code == code
-
-
-def test_a_cancelled_legacy_request_is_told_over_http():
-    server, started, _, seen = build_waiting_server()
-    server.keeps_sessions = True
-    with mcpkit.HTTPService(server, port=0) as service:
-        session_id = open_session(service)
-        thread = threading.Thread(target=ask, args=(service, call("tools/call", {"name": "wait"},
-                                                                  "w")),
-                                  kwargs={"Mcp_Session_Id": session_id})
-        thread.start()
-        assert started.wait(WAIT)
-        notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
-        for request_id in ("other", "w"):
-            assert ask(service, {**notice, "params": {"requestId": request_id}},
-                       Mcp_Session_Id=session_id).status == 202
-        thread.join(WAIT)
-    assert seen == [True]
 
 
 SLOW_MODERN = """
@@ -8396,6 +8185,225 @@ def test_a_url_that_leads_nowhere_is_refused_as_one(url):
 def test_headers_that_frame_a_request_are_the_clients_own(name):
     with pytest.raises(mcpkit.UsageError, match="the client's own"):
         Client("http://127.0.0.1:1/", headers={name: "5"})
+
+
+# =============================================================================================
+# 20. CLIENT API
+# =============================================================================================
+
+def test_c72_a_cursor_that_comes_again_ends_the_list():
+    def answer(asked):
+        return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
+
+    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert len(client.list_tools()) == 2
+
+
+def test_an_empty_cursor_is_a_cursor():
+    pages = iter([{"tools": [1], "nextCursor": ""}, {"tools": [2]}])
+    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
+            result(asked, next(pages))))) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.list_tools() == [1, 2]
+    assert peer.asked[3].message["params"] == {"cursor": ""}
+
+
+HEADER_RULES = {
+    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
+    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
+                                         "b": {"type": "string", "x-mcp-header": "a"}},
+    "C76 inside items": {"a": {"type": "array", "items": {
+        "type": "string", "x-mcp-header": "A"}}},
+    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
+    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
+    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
+}
+
+
+@cases(HEADER_RULES)
+def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(case):
+    schema = {"type": "object", "properties": case}
+    tools = [{"name": "bad", "inputSchema": schema},
+             {"name": "good", "inputSchema": {"type": "object"}}]
+
+    def answer(asked):
+        if asked.message["method"] == "server/discover":
+            return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
+                                              "capabilities": {"tools": {}}}))
+        return http_answer(result(asked, {"tools": tools}))
+
+    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["good"]
+        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
+    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
+        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
+
+
+MIRRORED = {
+    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
+    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
+                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
+    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}),
+    "nothing": ({}, {}),
+}
+
+
+@cases(MIRRORED)
+def test_c76_arguments_that_headers_repeat_are_sent_and_checked(case):
+    arguments, mirrored = case
+    server, seen = Server("x"), []
+
+    @server.tool(input_schema={"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "count": {"type": "integer", "x-mcp-header": "Count"},
+        "deep": {"type": "object", "properties": {
+            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
+    def look(ctx: Context, **arguments):
+        seen.append({name: value for name, value in ctx.headers.items()
+                     if name.startswith("mcp-param-")})
+
+    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
+        assert "isError" not in client.call_tool("look", arguments)
+        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
+                             Mcp_Param_Region="elsewhere")
+    assert seen == [mirrored]
+    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
+
+
+def test_c76_an_integer_that_no_header_can_carry_is_refused():
+    parameters = mcpkit.find_header_parameters({"properties": {"n": {
+        "type": "integer", "x-mcp-header": "N"}}})
+    with pytest.raises(mcpkit.UsageError, match="53-bit"):
+        mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
+
+
+@contextlib.contextmanager
+def untouched_port():
+    """Yield a port, and assert at the end that nobody has connected to it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_c102_a_reference_to_the_network_is_never_followed_but_found():
+    with untouched_port() as port:
+        schema = {"type": "object", "properties": {
+            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
+        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
+
+        def answer(asked):
+            method = asked.message.get("method")
+            if method not in ("tools/list", "tools/call"):
+                return legacy_peer(asked)
+            return http_answer(result(asked, {"tools": tools} if method == "tools/list" else {
+                "content": [], "structuredContent": {"a": 1}}))
+
+        with Peer(answer) as peer:
+            with Client(peer.url, timeout=WAIT, era="legacy") as client:
+                assert client.list_tools() == tools
+                assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
+            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
+            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
+        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
+            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
+    assert [check["message"] for check in checks if check["id"] == "legacy-tool"] == [
+        f'tool 0 (far) has an inputSchema that cannot be used: the reference '
+        f'"http://127.0.0.1:{port}/x.json" leads to nothing in this schema, and no other '
+        'document is read']
+
+
+def test_c96_a_server_that_knows_no_ping_is_alive():
+    with Peer(lambda asked: error_answer(-32601, request_id=asked.message["id"])
+              if asked.message.get("method") == "ping" else legacy_peer(asked)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            client.ping()
+    with mcpkit.HTTPService(Server("x"), port=0) as service:
+        with Client(service.url, timeout=WAIT) as client:
+            client.ping()
+    with pytest.raises(MCPKitError):
+        Client(service.url, timeout=WAIT).ping()
+
+
+@pytest.mark.parametrize("code", [-32602, -32002])
+def test_c98_a_resource_that_is_not_there_is_an_error_by_either_code(code):
+    with Peer(lambda asked: error_answer(code, request_id=asked.message["id"], message="not there")
+              if asked.message.get("method") == "resources/read" else legacy_peer(asked)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client, pytest.raises(
+                MCPError, match="not there") as caught:
+            client.read_resource("a://b")
+        assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
+    assert caught.value.code == code
+
+
+def test_a_cancelled_legacy_request_is_told_over_http():
+    server, started, _, seen = build_waiting_server()
+    server.keeps_sessions = True
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service)
+        thread = threading.Thread(target=ask, args=(service, call("tools/call", {"name": "wait"},
+                                                                  "w")),
+                                  kwargs={"Mcp_Session_Id": session_id})
+        thread.start()
+        assert started.wait(WAIT)
+        notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        for request_id in ("other", "w"):
+            assert ask(service, {**notice, "params": {"requestId": request_id}},
+                       Mcp_Session_Id=session_id).status == 202
+        thread.join(WAIT)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+@pytest.mark.parametrize("options", [{}, {"sessions": True}, {"stream": "always"}])
+def test_every_feature_works_over_http_in_every_era(era, options):
+    told = []
+    with mcpkit.HTTPService(build_sample_server(**options), port=0) as service:
+        with Client(service.url, era=era, timeout=WAIT,
+                    on_notification=lambda method, params: told.append(method)) as client:
+            use_everything(client, told)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
+    (tmp_path / "sample.py").write_text(
+        "import sys, typing\nfrom mcpkit import *\n"
+        + "\n".join(inspect_source(build_sample_server).splitlines())
+        + "\nserver = build_sample_server()\n")
+    told = []
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "sample.py"),
+               "--stdio"]
+    with Client(command, era=era, timeout=WAIT,
+                on_notification=lambda method, params: told.append(method)) as client:
+        use_everything(client, told)
+
+
+def inspect_source(function):
+    import inspect
+    return inspect.getsource(function)
+
+
+def use_everything(client, told):
+    """Use each method of a client on the sample server."""
+    assert client.server_info == {"name": "sample", "version": "1.2.3"}
+    assert [tool["name"] for tool in client.list_tools()][0] == "add"
+    assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
+    assert client.call_tool("fail")["isError"] is True
+    with pytest.raises(MCPError) as caught:
+        client.call_tool("nope")
+    assert caught.value.code == -32602
+    client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
+    assert told.count("notifications/progress") == 2
+    assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
+    assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
+    item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
+    assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
+    assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
+    assert client.list_prompts()[0]["arguments"][0]["required"] is True
+    assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
+        "Grace"]
 
 
 def test_what_is_no_json_or_no_header_is_the_callers_mistake(sample):
@@ -8662,7 +8670,7 @@ for line in sys.stdin:
 
 
 # =============================================================================================
-# 19. PROBE
+# 21. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -8803,7 +8811,7 @@ def test_a_stdio_server_is_probed_too():
 
 
 # =============================================================================================
-# 20. COMMAND LINE
+# 22. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
