@@ -44,7 +44,8 @@ Contents
     19. CLIENT TRANSPORTS
     20. CLIENT API
     21. PROBE
-    22. COMMAND LINE
+    22. CONFIGURATION           pure
+    23. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -7714,6 +7715,8 @@ class Conversation:
         self.version: str = LATEST_MODERN_VERSION
         self.session_id: Optional[str] = None
         self.log_level: Optional[str] = None
+        # Legacy servers send their questions themselves: what has no handler is not declared.
+        self.unanswered: Set[str] = frozenset()
         self.header_parameters: Dict[str, HeaderParameters] = {}      # by tool
         self.output_schemas: Dict[str, CompiledSchema] = {}           # by tool
         self.server_info: dict = {}
@@ -7789,8 +7792,9 @@ class Conversation:
 
     def build_initialize(self) -> dict:
         """Return the params that open a legacy conversation."""
-        return {"protocolVersion": LATEST_LEGACY_VERSION,
-                "capabilities": self.client_capabilities, "clientInfo": self.client_info}
+        return {"protocolVersion": LATEST_LEGACY_VERSION, "clientInfo": self.client_info,
+                "capabilities": {name: value for name, value in self.client_capabilities.items()
+                                 if name not in self.unanswered}}
 
     def learn_initialize(self, result: dict, session_id: Optional[str]) -> None:
         """Take in the answer to `initialize`; raises ProtocolError when it is unusable."""
@@ -7954,7 +7958,8 @@ class Responder(NamedTuple):
     returns what the form holds, a dict in which defaults are filled in (or True for a page that
     was visited), None to decline, or an Elicited. `sample(params)` gets {"messages", "maxTokens",
     ...} and returns a text, or a whole message with its "model". `roots()` returns folders: paths,
-    file URIs, or {"uri", "name"}.
+    file URIs, or {"uri", "name"}. In the modern era `params` has also the "key" of the question. A
+    handler that cannot answer raises QuestionError.
     """
 
     elicit: Optional[Callable[[dict], Any]] = None
@@ -7973,11 +7978,11 @@ class Responder(NamedTuple):
         method = request.get("method") if isinstance(request, dict) else None
         return method in RESPONSES and getattr(self, RESPONSES[method][0]) is not None
 
-    def answer(self, request: dict) -> dict:
+    def answer(self, request: dict, **more: Any) -> dict:
         """Return the result for a request that has an answer."""
         name, build = RESPONSES[request["method"]]
         params = request.get("params")
-        return build(getattr(self, name), params if isinstance(params, dict) else {})
+        return build(getattr(self, name), {**(params if isinstance(params, dict) else {}), **more})
 
     def reply(self, request: dict) -> dict:
         """Return our response to a request that a legacy server sent.
@@ -7993,6 +7998,8 @@ class Responder(NamedTuple):
             return build_result(request["id"], self.answer(request))
         except MCPError as error:
             return build_error(request["id"], error)
+        except MCPKitError as error:                   # the server waits: it must hear something
+            return build_error(request["id"], MCPError(INTERNAL_ERROR, str(error)))
 
     def build_round(self, result: dict) -> dict:
         """Return what a request must bring when it is repeated after an input_required result.
@@ -8003,14 +8010,16 @@ class Responder(NamedTuple):
         if not isinstance(questions, dict):
             raise ProtocolError("the server wants input before it answers, but its inputRequests "
                                 f"are no object: {shorten(questions)}")
-        open_ones = {key: question for key, question in questions.items()
-                     if not self.has_answer(question)}
+        answers, open_ones = {}, {key: question for key, question in questions.items()
+                                  if not self.has_answer(question)}
+        for key, question in () if open_ones else questions.items():
+            try:
+                answers[key] = self.answer(question, key=key)
+            except QuestionError:
+                open_ones[key] = question
         if open_ones:
             raise QuestionError(open_ones)
-        more = {}
-        if questions:
-            more["inputResponses"] = {key: self.answer(question)
-                                      for key, question in questions.items()}
+        more: dict = {"inputResponses": answers} if answers else {}
         if "requestState" in result:
             more["requestState"] = result["requestState"]
         if not more:
@@ -8049,6 +8058,8 @@ def _answer_roots(handler: Callable, params: dict) -> dict:
                       for root in handler()]}
 
 
+# The capabilities of a client that a server needs to ask something.
+QUESTIONS = frozenset({"elicitation", "sampling", "roots"})
 # What a server may ask, to the handler of a Responder and what builds the result.
 RESPONSES = {"elicitation/create": ("elicit", _answer_elicitation),
              "sampling/createMessage": ("sample", _answer_sampling),
@@ -8286,142 +8297,6 @@ def build_opener(url: str, handler: PooledHandler) -> urllib.request.OpenerDirec
 NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
 
 
-class BodyReading:
-    """Reads the body of one response, within its limits of bytes and time."""
-
-    def __init__(self, max_bytes: int, waits: Waits):
-        self.size = 0
-        self.noted = bytearray()
-        self.is_stream = False
-        self._max_bytes = max_bytes
-        self._waits = waits
-
-    def read_some(self, response: Any) -> bytes:
-        """Return the bytes that have come, at least one; none at the end."""
-        # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
-        if response.isclosed():              # from 3.13 on with the last byte, not after it
-            return b""
-        self._waits.left()
-        data = response.read1(65536)
-        if not data and response.length:     # of the Content-Length: http.client lets it pass
-            raise http.client.IncompleteRead(b"", response.length)
-        self.size += len(data)
-        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        if self.size > self._max_bytes:
-            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
-        return data
-
-    def read_all(self, response: Any) -> bytes:
-        """Return the whole body."""
-        return b"".join(iter(lambda: self.read_some(response), b""))
-
-    def finish(self, response: Any) -> None:
-        """Read the end of a stream if it is there already, so that its connection can be kept."""
-        try:
-            response.timed.left = lambda: 0.02
-            response.read1(1)
-        except (OSError, http.client.HTTPException):
-            pass
-
-
-def _lower_headers(response: Any) -> Headers:
-    if response is None:
-        return {}
-    headers: Headers = {}
-    for name, value in response.headers.items():
-        name = name.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
-# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
-TRANSPORT_FAULTS = (
-    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
-    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
-    (OSError, "WRONG_VERSION_NUMBER", "tls",
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "CERTIFICATE_VERIFY_FAILED", "tls",
-     "the certificate of {host} is not trusted ({text})"),
-    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
-    (OSError, "Tunnel connection failed", "proxy", "the proxy refuses {host}:{port} ({text})"),
-    (http.client.RemoteDisconnected, "", "connection",
-     "{host}:{port} closed the connection without an answer"),
-    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
-    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
-     "its answer"),
-    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
-    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
-    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
-)
-
-
-def is_http_url(url: str) -> bool:
-    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        (parts.hostname or "").encode("idna")
-        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-                and "@" not in parts.netloc)
-    except ValueError:                            # a port that is none, an unclosed [, a bad name
-        return False
-
-
-def explain_transport_error(error: Exception, url: str, response: Any,
-                            waits: Waits) -> MCPKitError:
-    """Return the error of the family that says in one line which layer failed, and how."""
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
-        error = error.reason
-    if isinstance(error, MCPKitError):
-        return error
-    parts = urllib.parse.urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    if isinstance(error, socket.timeout):
-        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
-                else "no answer")
-        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
-                              timed_out=True)
-    for kind, words, layer, text in TRANSPORT_FAULTS:
-        if isinstance(error, kind) and words in str(error):
-            return TransportError(f"{layer}: " + text.format(
-                host=parts.hostname, port=port, text=shorten(str(error))))
-    return TransportError(str(error))
-
-
-class FormSender:
-    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
-
-    def __init__(self, url: str, max_bytes: int):
-        self._url = url
-        self._max_bytes = max_bytes
-        self._pool = PooledHandler()
-        self._opener = build_opener(url, self._pool)
-
-    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
-             seconds: float) -> Tuple[int, bytes]:
-        """Post a form and return the status and the body of the answer, whatever they are.
-
-        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
-        there is no answer within `seconds`, ProtocolError when it is too large.
-        """
-        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
-        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
-                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
-                   "User-Agent": f"mcpkit/{__version__}"}
-        waits = Waits(seconds, time.monotonic() + seconds)
-        request = urllib.request.Request(
-            self._url, urllib.parse.urlencode(form).encode("ascii"), headers)
-        request.waits = waits
-        response = None
-        try:
-            response = self._opener.open(request, timeout=waits.left())
-            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
-        except (OSError, http.client.HTTPException, MCPKitError) as error:
-            raise explain_transport_error(error, self._url, response, waits) from None
-        finally:
-            if response is not None:
-                self._pool.give_back(response)
-
-
 # =============================================================================================
 # 19. CLIENT TRANSPORTS
 # =============================================================================================
@@ -8445,10 +8320,6 @@ class Exchange(NamedTuple):
     error: Optional[str]
 
 
-def _ignore(*_: Any) -> None:
-    """Take no notice."""
-
-
 def format_own(message: dict) -> bytes:
     """Return one of our messages as bytes; UsageError where the caller gave what is no JSON."""
     try:
@@ -8461,6 +8332,7 @@ class HTTPTransport:
     """Messages to a Streamable HTTP endpoint, each a POST of its own."""
 
     is_http = True
+    noise: Sequence[str] = ()
 
     def __init__(self, url: str, headers: Headers, max_bytes: int,
                  observe: Callable[[Exchange], None]):
@@ -8654,6 +8526,146 @@ def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Option
     return parse_answer(value, request_id)
 
 
+class FormSender:
+    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
+
+    def __init__(self, url: str, max_bytes: int):
+        self._url = url
+        self._max_bytes = max_bytes
+        self._pool = PooledHandler()
+        self._opener = build_opener(url, self._pool)
+
+    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
+             seconds: float) -> Tuple[int, bytes]:
+        """Post a form and return the status and the body of the answer, whatever they are.
+
+        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
+        there is no answer within `seconds`, ProtocolError when it is too large.
+        """
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+                   "User-Agent": f"mcpkit/{__version__}"}
+        waits = Waits(seconds, time.monotonic() + seconds)
+        request = urllib.request.Request(
+            self._url, urllib.parse.urlencode(form).encode("ascii"), headers)
+        request.waits = waits
+        response = None
+        try:
+            response = self._opener.open(request, timeout=waits.left())
+            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
+        except (OSError, http.client.HTTPException, MCPKitError) as error:
+            raise explain_transport_error(error, self._url, response, waits) from None
+        finally:
+            if response is not None:
+                self._pool.give_back(response)
+
+
+class BodyReading:
+    """Reads the body of one response, within its limits of bytes and time."""
+
+    def __init__(self, max_bytes: int, waits: Waits):
+        self.size = 0
+        self.noted = bytearray()
+        self.is_stream = False
+        self._max_bytes = max_bytes
+        self._waits = waits
+
+    def read_some(self, response: Any) -> bytes:
+        """Return the bytes that have come, at least one; none at the end."""
+        # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
+        if response.isclosed():              # from 3.13 on with the last byte, not after it
+            return b""
+        self._waits.left()
+        data = response.read1(65536)
+        if not data and response.length:     # of the Content-Length: http.client lets it pass
+            raise http.client.IncompleteRead(b"", response.length)
+        self.size += len(data)
+        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
+        if self.size > self._max_bytes:
+            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+        return data
+
+    def read_all(self, response: Any) -> bytes:
+        """Return the whole body."""
+        return b"".join(iter(lambda: self.read_some(response), b""))
+
+    def finish(self, response: Any) -> None:
+        """Read the end of a stream if it is there already, so that its connection can be kept."""
+        try:
+            response.timed.left = lambda: 0.02
+            response.read1(1)
+        except (OSError, http.client.HTTPException):
+            pass
+
+
+def _lower_headers(response: Any) -> Headers:
+    if response is None:
+        return {}
+    headers: Headers = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _ignore(*_: Any) -> None:
+    """Take no notice."""
+
+
+# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
+TRANSPORT_FAULTS = (
+    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
+    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
+    (OSError, "WRONG_VERSION_NUMBER", "tls",
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "CERTIFICATE_VERIFY_FAILED", "tls",
+     "the certificate of {host} is not trusted ({text})"),
+    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
+    (OSError, "Tunnel connection failed", "proxy", "the proxy refuses {host}:{port} ({text})"),
+    (http.client.RemoteDisconnected, "", "connection",
+     "{host}:{port} closed the connection without an answer"),
+    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
+    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
+     "its answer"),
+    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
+    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
+    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
+)
+
+
+def is_http_url(url: str) -> bool:
+    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+                and "@" not in parts.netloc)
+    except ValueError:                            # a port that is none, an unclosed [, a bad name
+        return False
+
+
+def explain_transport_error(error: Exception, url: str, response: Any,
+                            waits: Waits) -> MCPKitError:
+    """Return the error of the family that says in one line which layer failed, and how."""
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
+    if isinstance(error, MCPKitError):
+        return error
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if isinstance(error, socket.timeout):
+        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
+                else "no answer")
+        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
+                              timed_out=True)
+    for kind, words, layer, text in TRANSPORT_FAULTS:
+        if isinstance(error, kind) and words in str(error):
+            return TransportError(f"{layer}: " + text.format(
+                host=parts.hostname, port=port, text=shorten(str(error))))
+    return TransportError(str(error))
+
+
 class StdioTransport:
     """Messages to a child process, one a line; answers are told apart by their ids.
 
@@ -8665,11 +8677,16 @@ class StdioTransport:
     STDERR_TAIL = 4096
 
     def __init__(self, command: List[str], max_bytes: int, observe: Callable[[Exchange], None],
-                 on_message: Callable[[dict], None], on_junk: Callable[[int, bytes], None]):
+                 on_message: Callable[[dict], None], on_junk: Callable[[int, bytes], None],
+                 env: Mapping[str, str], cwd: Optional[str]):
         import queue
         import shutil
         import subprocess
-        program = shutil.which(command[0])
+        environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8", **env}
+        # A command with a folder in it is looked for from where the child will be.
+        program = shutil.which(os.path.abspath(os.path.join(cwd or "", command[0]))
+                               if os.path.dirname(command[0]) else command[0],
+                               path=environment.get("PATH"))
         if program is None:
             raise TransportError(f"command not found: {command[0]}")
         self.url = " ".join(command)
@@ -8683,13 +8700,15 @@ class StdioTransport:
         self._pauses = 0                          # while we think; guarded by _lock
         self._lock = threading.Lock()
         self._heard = 0.0                         # when it last said something
-        environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8"}
         try:
             self._child = subprocess.Popen(
                 [program, *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, env=environment, start_new_session=os.name == "posix")
-        except OSError as error:
-            raise TransportError(f"cannot start {command[0]}: {error.strerror or error}") from None
+                stderr=subprocess.PIPE, env=environment, cwd=cwd,
+                start_new_session=os.name == "posix")
+        except (OSError, ValueError) as error:         # ValueError: a NUL, or = in a name
+            where = "" if cwd is None else f" in {shorten(cwd)}"
+            raise TransportError(f"cannot start {command[0]}{where}: "
+                                 f"{getattr(error, 'strerror', None) or error}") from None
         self._outgoing: queue.Queue = queue.Queue(1000)       # lines, then None
         self._threads = [threading.Thread(target=run, daemon=True)
                          for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
@@ -8756,7 +8775,8 @@ class StdioTransport:
     def listen(self, headers: Headers, waits: Waits,
                on_message: Callable[[dict], None]) -> None:
         """Wait for the end: what the server tells comes on its standard output anyway."""
-        self._threads[0].join()
+        self._threads[0].join(waits.left())
+        waits.left()
         raise TransportError((self.ended or "") + self._describe_stderr())
 
     def abort(self, request_id: Any) -> None:
@@ -8839,6 +8859,11 @@ class StdioTransport:
         except Exception:
             return f"{self.url} has closed its output"
         return f"{self.url} has exited with code {code}"
+
+    @property
+    def noise(self) -> List[str]:
+        """The last lines that the child wrote to its standard error."""
+        return self._stderr.decode("utf-8", "replace").splitlines()
 
     def _describe_stderr(self) -> str:
         tail = self._stderr.decode("utf-8", "replace").strip()
@@ -8931,10 +8956,11 @@ class Listening:
 class Client:
     """An MCP client, for one server; use it as a context manager, from as many threads as you like.
 
-    `target` is the URL of a Streamable HTTP endpoint, or the command of a stdio server as a list.
-    `era` "auto" finds out whether the server is modern or legacy. `timeout` is how many seconds
-    the server may be silent, `max_time` how many one call may take in all; `until` ends all
-    waiting at a moment of time.monotonic(). `headers` go with every HTTP request.
+    `target` is the URL of a Streamable HTTP endpoint, or the command of a stdio server as a list,
+    which runs in the folder `cwd` with the variables `env` on top of ours. `headers` go with every
+    HTTP request. `era` "auto" finds out whether the server is modern or legacy. `timeout` is how
+    many seconds the server may be silent, `max_time` how many one call may take in all; `until`
+    ends all waiting at a moment of time.monotonic().
     `on_elicit`, `on_sample` and `on_roots` answer what the server asks (see `Responder`), in both
     eras. `on_log(level, data, logger)` gets its log messages, from `log_level` on ("info" where
     none is given). `on_notification(method, params)` is called for everything that it tells,
@@ -8957,12 +8983,14 @@ class Client:
                  on_log: Optional[Callable[[str, Any, Optional[str]], None]] = None,
                  log_level: Optional[str] = None,
                  on_notification: Optional[Callable[[str, dict], None]] = None,
+                 env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
                  observe: Callable[[Exchange], None] = _ignore):
         if era not in ("auto", "legacy", "modern"):
             raise UsageError(f'era is "auto", "legacy" or "modern", but is {shorten(era)}')
         for name, value in (headers or {}).items():
             check_header(name, value)
         self._target = target
+        self._place = (dict(env or {}), cwd)      # of a child
         self._headers = dict(headers or {})
         self._wanted_era = era
         self._timeout = timeout
@@ -8977,9 +9005,11 @@ class Client:
         self.conversation = Conversation(
             client_info or {"name": "mcpkit", "version": __version__},
             {**self._responder.capabilities, **(capabilities or {})})
+        self.conversation.unanswered = QUESTIONS - set(self._responder.capabilities)
         self.conversation.log_level = log_level or ("info" if on_log is not None else None)
         self.warnings: List[str] = []             # what is not quite right with the server
         self.junk: List[Tuple[int, str]] = []     # number and text of lines on stdout, no MCP
+        self.noise: Sequence[str] = ()            # when closed: what a child wrote to stderr
         self._cache = Cache()
         self._cache_lock = threading.Lock()       # not _lock: notifications come while it is held
         self._progress: Dict[str, Callable] = {}  # by token; changed key by key
@@ -9059,7 +9089,7 @@ class Client:
     def _open_transport(self) -> Any:
         if not isinstance(self._target, str):
             return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take,
-                                  self._note_junk)
+                                  self._note_junk, *self._place)
         if not is_http_url(self._target):
             raise UsageError(f"not an http or https URL: {shorten(self._target)}")
         return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe)
@@ -9148,6 +9178,7 @@ class Client:
             finally:
                 conversation.session_id = conversation.era = None
                 transport.close()
+                self.noise = transport.noise
 
     # ---- asking
 
@@ -9737,8 +9768,9 @@ class EraReport:
 
 def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = PROBE_SECONDS,
           max_bytes: int = PROBE_ANSWER_BYTES, headers: Optional[Headers] = None,
+          env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
           observe: Callable[[Exchange], None] = _ignore) -> dict:
-    """Return a report on a server: a URL, or the command of a stdio server as a list.
+    """Return a report on a server: a URL, or the command of a stdio server as a list (see Client).
 
     Legacy: `initialize`, `notifications/initialized`, `tools/list`; modern, unless `era` is
     "legacy": `server/discover`, `tools/list`. All within `timeout` seconds, and `max_bytes` an
@@ -9757,7 +9789,7 @@ def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = 
 
     def make_client(name: str) -> Client:
         return Client(target, era=name, timeout=timeout, until=started + timeout, headers=headers,
-                      max_bytes=max_bytes, observe=note)
+                      max_bytes=max_bytes, env=env, cwd=cwd, observe=note)
 
     reports: List[EraReport] = []
     for name in ("legacy", "modern") if era == "auto" else (era,):
@@ -9815,7 +9847,210 @@ def explain_get(client: Client) -> List[Check]:
 
 
 # =============================================================================================
-# 22. COMMAND LINE
+# 22. CONFIGURATION
+# =============================================================================================
+# In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
+# There is no standard, so what is read is what the dialects have in common. Any value in such a
+# file may be a secret: no error says one, and `hide_secrets` takes them out of all else.
+
+# Where servers are kept: first those of a project, in its folder.
+PROJECT_FILES = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json",
+                 ".gemini/settings.json", ".kiro/settings/mcp.json", ".amazonq/mcp.json",
+                 ".roo/mcp.json")
+# Then those of the user; {settings} is the folder where programs keep their settings.
+USER_FILES = ("~/.claude.json", "{settings}/Claude/claude_desktop_config.json",
+              "{settings}/Code/User/mcp.json", "~/.cursor/mcp.json",
+              "~/.codeium/windsurf/mcp_config.json", "~/.gemini/settings.json",
+              "~/.kiro/settings/mcp.json", "~/.aws/amazonq/mcp.json", "~/.lmstudio/mcp.json",
+              "~/.copilot/mcp-config.json")
+
+# The members in which a file has its servers, from the outside inwards; {folder} is the project.
+SERVER_MEMBERS = (("projects", "{folder}", "mcpServers"), ("mcpServers",), ("servers",),
+                  ("mcp", "servers"))
+URL_MEMBERS = ("url", "serverUrl", "httpUrl")
+# What `type` says, in small letters alone, to the kind of server.
+SERVER_KINDS = {"stdio": "stdio", "local": "stdio", "http": "http", "streamablehttp": "http",
+                "sse": "http", "remote": "http"}
+MIN_SECRET = 6                     # what is shorter is no secret, and may be part of any word
+
+
+class ServerEntry(NamedTuple):
+    """How one server is reached, in the words of Client: `target` is a URL, or a command.
+
+    `hidden` has what must not be shown, to what is shown in its place.
+    """
+
+    target: Union[str, List[str]]
+    headers: Headers = {}
+    env: Dict[str, str] = {}
+    cwd: Optional[str] = None
+    hidden: Dict[str, str] = {}
+
+
+def parse_config(data: bytes, source: str, folder: str = "") -> Dict[str, Any]:
+    """Return the servers in a file as they stand there, by name; `folder` is the project's.
+
+    The file is JSON, with or without comments, trailing commas, and a byte order mark. Raises
+    UsageError that names `source`, the line and the column.
+    """
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        config = json.loads(blank_comments(data.decode(encoding)))
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{source}:{error.lineno}:{error.colno}: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source} cannot be read: {error}") from None
+    servers: Dict[str, Any] = {}
+    for members in SERVER_MEMBERS:
+        part = config
+        for member in members:
+            part = part.get(member.format(folder=folder)) if isinstance(part, dict) else None
+        servers = {**(part if isinstance(part, dict) else {}), **servers}
+    return servers
+
+
+# Each takes strings too, so that what looks like a comment or comma in one stays in it.
+_COMMENTS = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
+_TRAILING_COMMAS = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[\]}])', re.DOTALL)
+
+
+def blank_comments(text: str) -> str:
+    """Return JSON text with blanks for comments and trailing commas: all else keeps its place."""
+    for pattern in (_COMMENTS, _TRAILING_COMMAS):
+        text = pattern.sub(lambda match: match.group(1) or re.sub(r"\S", " ", match.group()), text)
+    return text
+
+
+def resolve_server(name: str, entry: Any, source: str,
+                   find_variable: Callable[[str], Optional[str]]) -> ServerEntry:
+    """Return how a server in a file is reached; UsageError, without values, where it cannot be."""
+    try:
+        kind, hidden = find_kind(entry), {}
+        parts = {member: read_texts(fill_in(entry[member], find_variable, hidden), shapes, member)
+                 for member, shapes in ENTRY_MEMBERS.items() if entry.get(member) is not None}
+        target = _build_target[kind](parts)
+        for header, value in parts.get("headers", {}).items():
+            check_header(header, value)
+    except UsageError as error:
+        raise UsageError(f"{source}: the server {shorten(name)} {error}") from None
+    hidden.update(dict.fromkeys((*parts.get("env", {}).values(),
+                                  *parts.get("headers", {}).values()), "***"))
+    hidden[target if isinstance(target, str) else " ".join(target)] = name
+    return ServerEntry(target, parts.get("headers", {}), parts.get("env", {}), parts.get("cwd"),
+                       hidden)
+
+
+def find_kind(entry: Any) -> str:
+    """Return "stdio" or "http", as a server's `type` says or else its other members."""
+    if not isinstance(entry, dict):
+        raise UsageError(f"is no object but {shorten(type(entry).__name__)}")
+    has = {"stdio": "command" in entry, "http": any(name in entry for name in URL_MEMBERS)}
+    word = entry.get("type", "stdio" if has["stdio"] else "http")
+    kind = SERVER_KINDS.get(re.sub("[^a-z]", "", str(word).lower()))
+    if kind is None:
+        raise UsageError(f"is of an unknown type, {shorten(word)}: stdio, http and sse are known")
+    if not has[kind]:
+        raise UsageError("has neither command nor url" if "type" not in entry else
+                         f"is of type {shorten(word)} but has no "
+                         + ("command" if kind == "stdio" else "url"))
+    return kind
+
+
+# The members of an entry that count, and the types that each may be of.
+ENTRY_MEMBERS = {"command": (str, list), "args": (list,), "env": (dict,), "cwd": (str,),
+                 "headers": (dict,), **dict.fromkeys(URL_MEMBERS, (str,))}
+_TYPE_NAMES = {str: "a text", list: "a list of texts", dict: "an object of texts"}
+
+
+def read_texts(value: Any, shapes: tuple, member: str) -> Any:
+    """Return a member as texts: numbers and booleans are written out, null members left out."""
+    if str in shapes and isinstance(value, (str, int, float)):
+        return value if isinstance(value, str) else json.dumps(value)
+    if list in shapes and isinstance(value, list):
+        return [read_texts(part, (str,), member) for part in value]
+    if dict in shapes and isinstance(value, dict):
+        return {name: read_texts(part, (str,), member) for name, part in value.items()
+                if part is not None}
+    raise UsageError(f"has a member {member} that is not "
+                     + " or ".join(_TYPE_NAMES[shape] for shape in shapes))
+
+
+def _build_command(parts: Dict[str, Any]) -> List[str]:
+    command = parts.get("command") or ""
+    command = [*([command] if isinstance(command, str) else command), *parts.get("args", [])]
+    if not command[0]:
+        raise UsageError("has an empty command")
+    return command
+
+
+def _build_url(parts: Dict[str, Any]) -> str:
+    url = next((parts[name] for name in URL_MEMBERS if name in parts), "")
+    if not is_http_url(url):
+        raise UsageError("has a url that is no http or https URL")
+    return url
+
+
+_build_target: Dict[str, Callable] = {"stdio": _build_command, "http": _build_url}
+_VARIABLE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
+
+
+def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
+            hidden: Dict[str, str]) -> Any:
+    """Return a value whose texts have ${NAME}, ${env:NAME} and ${NAME:-default} replaced.
+
+    What came from a variable is noted in `hidden`. A variable that is not there is a UsageError.
+    """
+    if isinstance(value, list):
+        return [fill_in(part, find_variable, hidden) for part in value]
+    if isinstance(value, dict):
+        return {name: fill_in(part, find_variable, hidden) for name, part in value.items()}
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: Any) -> str:
+        name, has_default, default = match.group(1).partition(":-")
+        found = find_variable(name)
+        if has_default and not found:
+            return default
+        if found is None:
+            raise UsageError(f"needs the variable {shorten(name)}, which is not set")
+        hidden[found] = match.group()
+        return found
+
+    return _VARIABLE.sub(replace, value)
+
+
+def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
+    """Return a text, or a JSON value with the texts in it, in which no secret is left."""
+    if isinstance(value, list):
+        return [hide_secrets(part, hidden) for part in value]
+    if isinstance(value, dict):
+        return {name: hide_secrets(part, hidden) for name, part in value.items()}
+    if not isinstance(value, str):
+        return value
+    for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
+        if len(secret) >= MIN_SECRET:
+            value = value.replace(secret, hidden[secret])
+    return value
+
+
+def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
+    """Return a server's name, kind, source, and the host or program, which are no secrets."""
+    try:
+        kind = find_kind(entry)
+    except UsageError as error:
+        return {"name": name, "kind": "unusable", "where": f"it {error}", "source": source}
+    command = entry.get("command")
+    command = command[0] if isinstance(command, list) and command else command
+    url = next((entry[member] for member in URL_MEMBERS if member in entry), "")
+    match = re.match(r"https?://(?:[^/?#]*@)?([^/?#]+)", str(url))
+    where = (match.group(1) if match else "") if kind == "http" else (
+        re.split(r"[\\/]", str(command))[-1].split(" ")[0])
+    return {"name": name, "kind": kind, "where": where, "source": source}
+
+
+# =============================================================================================
+# 23. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -9850,9 +10085,21 @@ def print_json(value: Any) -> None:
     print_out(json.dumps(value, indent=2, ensure_ascii=True))
 
 
-def print_text(text: str) -> None:
+def print_text(text: str, style: str = "") -> None:
     """Print text of a peer: lines and tabs kept, every other control character shown."""
-    print_out(escape_text(text, keep="\n\t"))
+    print_out(paint(escape_text(text, keep="\n\t"), style))
+
+
+# What is said how, to the number of a terminal's style.
+STYLES = {"title": 1, "ok": 32, "pass": 32, "note": 36, "warning": 33, "partial": 33, "fail": 31,
+          "unreachable": 31}
+
+
+def paint(text: str, style: str) -> str:
+    """Return text in the colour of a style, where standard output is a terminal that wants it."""
+    wanted = style in STYLES and sys.stdout is not None and sys.stdout.isatty() and not (
+        os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt")
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if wanted else text
 
 
 # ---- serve
@@ -9941,26 +10188,377 @@ def load_server(path: str) -> Server:
     return next(iter(servers.values()))
 
 
-# ---- commands of the client
+# ---- the client of a command
 
-def open_client(options: Any) -> Client:
-    """Return a Client for the target of a command."""
-    observe = print_exchange if options.verbose else _ignore
-    return Client(find_target(options), headers=parse_headers(options.header),
-                  timeout=options.timeout, era=options.era, observe=observe)
+@contextlib.contextmanager
+def open_client(options: Any) -> Iterator[Client]:
+    """Connect to the server of a command for a block; then say what was not quite right."""
+    server, answers = find_server(options), read_answers(options)
+    headers = {**server.headers, **parse_headers(options.header)}
+    client = Client(
+        server.target, headers=headers, env=server.env, cwd=server.cwd, era=options.era,
+        timeout=options.timeout, until=options.max_time and time.monotonic() + options.max_time,
+        capabilities={"elicitation": {"form": {}, "url": {}}}, **answers.handlers,
+        on_roots=(lambda: find_roots(options.root)) if options.root else None,
+        on_log=functools.partial(print_log, options) if options.verbose else None,
+        log_level="debug" if options.verbose else None,
+        on_notification=lambda *_: print_warnings(client), observe=find_observer(options))
+    try:
+        with client:
+            yield client
+    except MCPError as error:
+        raise answers.fault or error               # a legacy server fails for want of an answer
+    finally:
+        print_warnings(client)
+        lines = [f"not a message: {line}" for _, line in client.junk] + [
+            f"stderr: {line}" for line in client.noise]
+        for line in lines if options.verbose else ():
+            log_line(hide_secrets(line, options.hidden))
+    if answers.fault is not None:
+        raise answers.fault
 
 
-def find_target(options: Any) -> Union[str, List[str]]:
-    """Return the URL, or the command after `--`."""
+def find_observer(options: Any) -> Callable[[Exchange], None]:
+    """Return what -v wants to see of each exchange."""
+    return functools.partial(print_exchange, options.hidden) if options.verbose else _ignore
+
+
+def print_warnings(client: Client) -> None:
+    """Print on standard error what is not quite right with a server, each thing once."""
+    while client.warnings:
+        log_line(f"mcpkit: {client.warnings.pop(0)}")
+
+
+def print_log(options: Any, level: str, data: Any, logger: Optional[str]) -> None:
+    """Print a log message of the server on standard error, for -v."""
+    text = data if isinstance(data, str) else json.dumps(data)
+    log_line(hide_secrets(f"{level} {logger or 'server'}: {text}", options.hidden))
+
+
+def find_roots(folders: List[str]) -> List[dict]:
+    """Return the folders of --root as a server wants them."""
+    import pathlib
+    paths = [pathlib.Path(folder).resolve() for folder in folders]
+    return [{"uri": path.as_uri(), "name": path.name} for path in paths]
+
+
+class ProgressBar:
+    """Shows on a terminal how far a call is."""
+
+    WIDTH = 30
+
+    def __init__(self) -> None:
+        self._shown = 0                            # characters of the line that stands there
+
+    def show(self, progress: Any, total: Any, message: Any) -> None:
+        """Show how far it is; what is no number, as a server may send, is left out."""
+        words = [] if message is None else [shorten(message, self.WIDTH)]
+        if all(type(value) in (int, float) for value in (progress, total)) and total > 0:
+            part = min(max(progress, 0), total) / total
+            bar = "#" * int(part * self.WIDTH)
+            words.insert(0, f"[{bar:.<{self.WIDTH}}] {part:4.0%}")
+        elif type(progress) in (int, float):
+            words.insert(0, f"{progress:g}")
+        self._draw(" ".join(words))
+
+    def clear(self) -> None:
+        """Leave the line empty for what comes next."""
+        if self._shown:
+            self._draw("")
+            self._draw("")
+
+    def _draw(self, line: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"\r{line:<{self._shown}}")
+            sys.stderr.flush()
+        self._shown = len(line)
+
+
+@contextlib.contextmanager
+def showing_progress() -> Iterator[Optional[Callable]]:
+    """Show progress for a block: yields what is told of it, None where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    bar = ProgressBar()
+    try:
+        yield bar.show
+    finally:
+        bar.clear()
+
+
+# ---- the servers in configuration files
+
+def find_server(options: Any) -> ServerEntry:
+    """Return how the server is reached that a command names: by URL, command, or name."""
     if options.command:
-        return options.command
-    if "://" not in options.target:
-        advice = f"; did you mean http://{shorten(options.target)}" if re.match(
-            r"[\w.-]+:\d+(/|$)", options.target) else ""
-        raise UsageError("TARGET is a URL, or is left out and `-- COMMAND` names a stdio server, "
-                         f"but is {shorten(options.target)}{advice}")
-    return options.target
+        return ServerEntry(options.command)
+    name = options.server or options.target
+    if "://" in name and options.server is None:
+        if options.config is not None:
+            raise UsageError("--config goes with the name of a server in it, not with a URL")
+        return ServerEntry(name)
+    names = []
+    for source in find_config_files(options.config):
+        servers = read_config(source)
+        if name in servers:
+            server = resolve_server(name, servers[name], source, find_variable)
+            options.hidden.update(server.hidden)
+            return server
+        names += servers
+    if options.server is not None or options.config is not None:
+        where = options.config or "any configuration file"
+        raise UsageError(f"there is no server {shorten(name)} in {where}"
+                         + find_similar(name, names))
+    advice = f"; did you mean http://{shorten(name)}" if re.match(
+        r"[\w.-]+:\d+(/|$)", name) else find_similar(name, names)
+    raise UsageError("TARGET is a URL, or the name of a server in a configuration file, or is left "
+                     "out and `-- COMMAND` names a stdio server, but is " + shorten(name) + advice)
 
+
+def find_similar(name: str, names: Iterable[str]) -> str:
+    """Return the advice to take a name that is nearly the same, if there is one."""
+    import difflib
+    similar = difflib.get_close_matches(name, [str(other) for other in names], 2)
+    return f"; did you mean {' or '.join(map(shorten, similar))}?" if similar else ""
+
+
+def find_variable(name: str) -> Optional[str]:
+    """Return a variable of a configuration file: of the environment, or of some editors."""
+    known = {"workspaceFolder": os.getcwd(), "userHome": os.path.expanduser("~")}
+    return known.get(name, os.environ.get(name))
+
+
+def find_config_files(given: Optional[str] = None) -> List[str]:
+    """Return the files to look for servers in: the given one, or all that there are."""
+    settings = {"win32": os.environ.get("APPDATA", "~"), "darwin": "~/Library/Application Support"}
+    folder = settings.get(sys.platform, os.environ.get("XDG_CONFIG_HOME", "~/.config"))
+    files = [*PROJECT_FILES, *(name.format(settings=folder) for name in USER_FILES)]
+    return [name for name in files if os.path.isfile(os.path.expanduser(name))
+            ] if given is None else [given]
+
+
+def read_config(source: str) -> Dict[str, Any]:
+    """Return the servers in a configuration file, by name."""
+    try:
+        with open(os.path.expanduser(source), "rb") as file:
+            return parse_config(file.read(), source, os.getcwd())
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read: {error.strerror}") from None
+
+
+def run_servers(options: Any) -> int:
+    """List the servers in configuration files: each name can be a TARGET."""
+    rows: List[Dict[str, str]] = []
+    for source in find_config_files(options.config):
+        try:
+            rows += [describe_server(str(name), entry, source)
+                     for name, entry in read_config(source).items()]
+        except UsageError as error:
+            if options.config is not None:
+                raise
+            log_line(f"mcpkit: {error}")
+    if options.json:
+        print_json({"servers": rows})
+        return 0
+    for row in rows:
+        print_text("  ".join(f"{shorten(row[member]):<{width}}" for member, width in (
+            ("name", 20), ("kind", 8), ("where", 24), ("source", 0))).rstrip())
+    return 0
+
+
+# ---- answers to what a server asks
+
+YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+ACTIONS = ("accept", "decline", "cancel")
+
+
+def read_answers(options: Any) -> Answers:
+    """Return the answers of --answers and --answer, and whether somebody can be asked for more."""
+    given = {} if options.answers is None else parse_json_option("@" + options.answers, "--answers")
+    given.update(parse_arguments(options.answer, {}))
+    is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    return Answers(given, read_line if is_terminal else None)
+
+
+def read_line(prompt: str) -> str:
+    """Ask at the terminal, by way of standard error, for a line; EOFError where there is none."""
+    sys.stderr.write(escape_text(prompt))
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.strip()
+
+
+class Answers:
+    """Answers a server from what is `given`, by name, and by asking with `read`, if not None.
+
+    A name is that of a form's field, or the question's key, or "elicitation" or "sampling".
+    `fault` is what could not be answered, for legacy servers go on without it.
+    """
+
+    def __init__(self, given: Dict[str, Any], read: Optional[Callable[[str], str]]):
+        self._given = given
+        self._read = read
+        self.fault: Optional[MCPKitError] = None
+
+    @property
+    def handlers(self) -> Dict[str, Callable]:
+        """The handlers of a Client: for no more than can be answered."""
+        return {**({"on_elicit": self.elicit} if self._given or self._read else {}),
+                **({"on_sample": self.sample} if self._given else {})}
+
+    def elicit(self, params: dict) -> Any:
+        """Return what a form, or the visit to a page, is answered with."""
+        fields = find_fields(params)
+        found = {name: parse_field(self._given[name], field) for name, field in fields.items()
+                 if name in self._given}
+        whole = self._find_whole(params, "elicitation")
+        if whole is not None and not found:
+            found = parse_whole(whole, fields)
+        elif self._read is not None and (find_missing(params, found) or not found):
+            found = self._ask(params, fields, found)
+        elif not found or find_missing(params, found):
+            self._fail(QuestionError({params.get("key", "elicitation"): {
+                "method": "elicitation/create", "params": params}}))
+        if isinstance(found, dict) and params.get("mode") != "url":
+            self._check(params, found)
+        return found
+
+    def sample(self, params: dict) -> Any:
+        """Return what a model would say."""
+        whole = self._find_whole(params, "sampling")
+        if whole is None:
+            self._fail(QuestionError({params.get("key", "sampling"): {
+                "method": "sampling/createMessage", "params": params}}))
+        return whole
+
+    def _find_whole(self, params: dict, kind: str) -> Any:
+        return self._given.get(params.get("key", kind), self._given.get(kind))
+
+    def _fail(self, error: MCPKitError) -> None:
+        self.fault = self.fault or error
+        raise error
+
+    def _check(self, params: dict, content: dict) -> None:
+        """Raise UsageError where a form would not take what it is filled with."""
+        schema = params.get("requestedSchema", True)
+        with contextlib.suppress(SchemaError):
+            for fault in schema_errors(fill_defaults(schema, content), schema)[:1]:
+                self._fail(UsageError(f"the answers do not fit: {fault}"))
+
+    def _ask(self, params: dict, fields: Dict[str, dict], found: dict) -> Any:
+        """Ask at the terminal for what is missing."""
+        log_line(f"the server asks: {params.get('message')} (Ctrl-D declines)")
+        try:
+            if params.get("mode") == "url" or not fields:
+                prompt = f"visit {params['url']}, and then: done" if "url" in params else "accept"
+                return {} if YES_OR_NO.get(self._read(f"  {prompt}? (y/n) ").lower()) else None
+            for name in [name for name in fields if name not in found]:
+                self._ask_field(name, fields[name], name in find_missing(params, {}), found)
+            return found
+        except EOFError:
+            log_line("")
+            return None
+
+    def _ask_field(self, name: str, field: dict, is_required: bool, found: dict) -> None:
+        """Ask for one field until what is given fits; nothing is the default, or is left out."""
+        while True:
+            text = self._read(f"  {describe_field(name, field)}: ")
+            if not text and not is_required:
+                return
+            value = parse_field(text, field)
+            faults = schema_errors(value, field)
+            if not faults:
+                found[name] = value
+                return
+            log_line(f"  {faults[0]}")
+
+
+def find_fields(params: dict) -> Dict[str, dict]:
+    """Return the fields of a form by name, none where it has none."""
+    schema = params.get("requestedSchema")
+    fields = schema.get("properties") if isinstance(schema, dict) else None
+    return {name: field for name, field in (fields if isinstance(fields, dict) else {}).items()
+            if isinstance(field, dict)}
+
+
+def find_missing(params: dict, found: dict) -> List[str]:
+    """Return the fields of a form that must be filled in, and have no default."""
+    fields = find_fields(params)
+    required = find_list(params.get("requestedSchema", {}).get("required")) if fields else []
+    return [name for name in fields if name in required and name not in found
+            and "default" not in fields[name]]
+
+
+def find_choices(field: dict) -> Dict[str, Any]:
+    """Return what may be chosen for a field: what is shown, to the value."""
+    named = find_list(field.get("oneOf")) or find_list(field.get("anyOf"))
+    values = find_list(field.get("enum"))
+    names = find_list(field.get("enumNames")) or values
+    return {**{str(option.get("title", option["const"])): option["const"] for option in named
+               if isinstance(option, dict) and "const" in option},
+            **{str(name): value for name, value in zip(names, values)}}
+
+
+def parse_field(value: Any, field: dict) -> Any:
+    """Return an answer as the value of a field: a text by its choices and type, else as it is."""
+    if not isinstance(value, str):
+        return value
+    types, choices = find_types(field, field), find_choices(field)
+    if types == {"array"} and not value.startswith("["):
+        items = field.get("items")
+        return [parse_field(part.strip(), items if isinstance(items, dict) else {})
+                for part in value.split(",") if part.strip()]
+    if types == {"boolean"}:
+        return YES_OR_NO.get(value.lower(), value)
+    value = choices.get(value, value)
+    return coerce_text(value, field) if isinstance(value, str) else value
+
+
+def parse_whole(value: Any, fields: Dict[str, dict]) -> Any:
+    """Return the answer to a whole question: an action, an object, or its only field."""
+    if value in ACTIONS or isinstance(value, bool):
+        action = ACTIONS[not value] if isinstance(value, bool) else value
+        return {} if action == "accept" else Elicited(action)
+    if isinstance(value, str) and value.startswith("{"):
+        return parse_json_option(value, "the answer")
+    if not isinstance(value, dict) and len(fields) == 1:
+        return {name: parse_field(value, field) for name, field in fields.items()}
+    if not isinstance(value, dict):
+        raise UsageError(f"an answer is accept, decline, cancel or a JSON object, but is "
+                         f"{shorten(value)}")
+    return value
+
+
+def describe_field(name: str, field: dict) -> str:
+    """Return a form's field as one line: title, what it is, what may be chosen, the default."""
+    items = field.get("items")
+    choices = find_choices(field) or find_choices(items if isinstance(items, dict) else {})
+    words = [shorten(field.get("title", name)),
+             f"({shorten(field['description'])})" if "description" in field else "",
+             f"{{{', '.join(map(shorten, choices))}}}" if choices else "",
+             f"[{shorten(field['default'])}]" if "default" in field else ""]
+    return " ".join(word for word in words if word)
+
+
+def describe_open(key: str, question: Any) -> List[str]:
+    """Return the options that would answer a question, a line each."""
+    method = question.get("method") if isinstance(question, dict) else None
+    params = question.get("params") if isinstance(question, dict) else None
+    params = params if isinstance(params, dict) else {}
+    fields = find_fields(params)
+    if method == "roots/list":
+        return ["  --root DIR"]
+    if method == "elicitation/create" and fields:
+        return [f"  --answer {shorten(name)}=...   {describe_field(name, field)}"
+                for name, field in fields.items()]
+    return [f"  --answer {shorten(key)}=..." + ("   a text" if "sampling" in str(method) else
+                                                "   accept or decline")]
+
+
+# ---- commands of the client
 
 def parse_headers(values: List[str]) -> Headers:
     """Return the headers of `--header` options; `@FILE` names a file with one a line."""
@@ -10046,16 +10644,14 @@ def run_list(options: Any) -> int:
         found = {member: list_or_nothing(client, method)
                  for option, member, capability, method in LISTS
                  if option in asked or (not asked and capability in client.capabilities)}
-        for warning in client.warnings:
-            log_line(f"mcpkit: {warning}")
-        if options.json:
-            print_json(found)
-            return 0
-        info = client.server_info
-        print_text(f"{info.get('name', 'unnamed')} {info.get('version', '')} "
-                   f"({client.protocol_version})")
+        info, version = client.server_info, client.protocol_version
+    if options.json:
+        print_json(found)
+        return 0
+    print_text(f"{shorten(info.get('name', 'unnamed'))} {shorten(info.get('version', ''))} "
+               f"({version})", "title")
     for member, items in found.items():
-        print_text(f"\n{member}: {len(items)}")
+        print_text(f"\n{member}: {len(items)}", "title")
         for index, item in enumerate(items):
             print_text(describe_item(item, index))
     return 0
@@ -10072,63 +10668,123 @@ def describe_item(item: Any, index: int) -> str:
         return f"  [{index}] is no object: {shorten(item)}"
     name = item.get("uri") or item.get("uriTemplate") or item.get("name") or f"[{index}]"
     fault = find_tool_fault(item) if "uri" not in item and "inputSchema" in item else None
-    schema = item.get("inputSchema")
-    schema = schema if isinstance(schema, dict) else {}
-    properties, required = schema.get("properties"), find_list(schema.get("required"))
-    names = [str(key) + ("" if key in required else "?")
-             for key in (properties if isinstance(properties, dict) else ())]
-    names += [str(argument.get("name")) + ("" if argument.get("required") else "?")
-              for argument in find_list(item.get("arguments")) if isinstance(argument, dict)]
+    names = [*describe_parameters(item.get("inputSchema")), *(
+        shorten(argument.get("name")) + ("" if argument.get("required") else "?")
+        for argument in find_list(item.get("arguments")) if isinstance(argument, dict))]
     lines = [f"  {shorten(name)}" + (f"({', '.join(names)})" if names else "")]
     text = str(item.get("description") or item.get("title") or "").strip()
     lines += [f"      {line}" for line in text.split("\n")[:3] if line.strip()]
     return "\n".join(lines + ([f"      fault: it {fault}"] if fault else []))
 
 
+def describe_parameters(schema: Any) -> List[str]:
+    """Return what a tool takes, each as "name: type", with a ? where it may be left out."""
+    schema = schema if isinstance(schema, dict) else {}
+    properties, required = schema.get("properties"), find_list(schema.get("required"))
+    found = []
+    for name, part in (properties if isinstance(properties, dict) else {}).items():
+        types = "|".join(sorted(find_types(part, schema) - {"other"}))
+        found.append(shorten(name) + ("" if name in required else "?")
+                     + (f": {shorten(types)}" if types else ""))
+    return found
+
+
 def run_call(options: Any) -> int:
     """Call a tool."""
-    with open_client(options) as client:
+    with open_client(options) as client, showing_progress() as on_progress:
         tools = client.list_tools() if options.arguments else []
         schema = next((tool["inputSchema"] for tool in tools if find_tool_fault(tool) is None
                        and tool["name"] == options.tool), {})
         arguments = parse_arguments(options.arguments, schema, options.args)
-        result = client.call_tool(options.tool, arguments)
-    if options.json:
-        print_json(result)
-    else:
-        print_content(result.get("content"))
+        with advising(options, options.tool, client.list_tools) as advise:
+            result = client.call_tool(options.tool, arguments, on_progress=on_progress)
+            if result.get("isError"):
+                advise()
+    print_result(result, find_list(result.get("content")), options)
     return 5 if result.get("isError") else 0
 
 
-def print_content(blocks: Any) -> None:
-    """Print content blocks for a person."""
-    for block in find_list(blocks):
-        print_text(describe_content(block))
+@contextlib.contextmanager
+def advising(options: Any, name: str, list_all: Callable[[], list]) -> Iterator[Callable]:
+    """Where a block fails for an unknown name, say which one was meant; yields what says it."""
+    def advise() -> None:
+        names = [item.get("name") for item in list_all() if isinstance(item, dict)]
+        advice = "" if name in names or options.json else find_similar(name, names)
+        if advice:
+            log_line(f"mcpkit: there is no {shorten(name)}{advice}")
+
+    try:
+        yield advise
+    except MCPError:
+        with contextlib.suppress(MCPKitError):
+            advise()
+        raise
+
+
+def print_result(result: dict, blocks: List[Any], options: Any) -> None:
+    """Print a result, the blocks of its content for a person; --output takes one of them."""
+    kept = None if options.output is None else save_block(blocks, options.output)
+    if options.json:
+        print_json(result)
+        return
+    for block in blocks:
+        if block is not kept:
+            print_text(describe_content(block))
+
+
+def save_block(blocks: List[Any], path: str) -> Any:
+    """Write the one binary block to a file, or, where none is, the one text; return it."""
+    found = [(block, find_bytes(block)) for block in blocks]
+    found = [(block, data) for block, data in found if data is not None] or [
+        (block, text.encode("utf-8", "surrogatepass")) for block, text in (
+            (block, find_text(block)) for block in blocks) if text is not None]
+    if len(found) != 1:
+        raise UsageError("--output takes one binary part, or else one text, but there are "
+                         f"{len(found)}: see --json")
+    try:
+        with open(path, "wb") as file:
+            file.write(found[0][1])
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    return found[0][0]
+
+
+def find_inner(block: Any) -> dict:
+    """Return what holds the data of a content block or of a resource's contents."""
+    block = block if isinstance(block, dict) else {}
+    inner = block.get("resource")
+    return inner if block.get("type") == "resource" and isinstance(inner, dict) else block
+
+
+def find_text(block: Any) -> Optional[str]:
+    """Return the text of a block, None where it has none."""
+    text = find_inner(block).get("text")
+    return text if isinstance(text, str) else None
+
+
+def find_bytes(block: Any) -> Optional[bytes]:
+    """Return the bytes of a block, None where it has none that can be read."""
+    inner = find_inner(block)
+    data = inner.get("data", inner.get("blob"))
+    try:
+        return base64.b64decode(data, validate=True) if isinstance(data, str) else None
+    except ValueError:
+        return None
 
 
 def describe_content(block: Any) -> str:
-    """Return a content block as text; what is no text is named with its size."""
+    """Return a block, or a resource's contents, as text; what is none is named with its size."""
+    text, data, inner = find_text(block), find_bytes(block), find_inner(block)
+    if text is not None:
+        return text
     if not isinstance(block, dict):
         return shorten(block)
-    kind = block.get("type")
-    if kind == "text":
-        return str(block.get("text", ""))
-    if kind == "resource" and isinstance(block.get("resource"), dict):
-        return describe_resource(block["resource"])
-    if kind == "resource_link":
-        return f"[link to {block.get('uri')}: {block.get('name')}]"
-    return (f"[{kind}, {block.get('mimeType', 'no type')}, {len(str(block.get('data', '')))} "
-            "characters of base64: use --json]")
-
-
-def describe_resource(contents: Any) -> str:
-    """Return the contents of a resource as text."""
-    if not isinstance(contents, dict):
-        return shorten(contents)
-    if isinstance(contents.get("text"), str):
-        return contents["text"]
-    return (f"[{contents.get('uri')}, {contents.get('mimeType', 'no type')}, "
-            f"{len(str(contents.get('blob', '')))} characters of base64: use --json]")
+    if block.get("type") == "resource_link":
+        return f"[link to {shorten(block.get('uri'))}: {shorten(block.get('name'))}]"
+    name = inner.get("uri", block.get("type"))
+    return (f"[{shorten(name)}, {shorten(inner.get('mimeType', 'no type'))}, "
+            + ("unreadable: see --json]" if data is None else
+               f"{len(data):,} bytes: --output FILE saves it]"))
 
 
 def run_read(options: Any) -> int:
@@ -10136,24 +10792,51 @@ def run_read(options: Any) -> int:
     with open_client(options) as client:
         result = client.read_resource(options.uri,
                                       parse_arguments(options.arguments, {}) or None)
-    if options.json:
-        print_json(result)
-        return 0
-    for part in find_list(result.get("contents")):
-        print_text(describe_resource(part))
+    print_result(result, find_list(result.get("contents")), options)
     return 0
 
 
 def run_prompt(options: Any) -> int:
     """Fill in a prompt."""
-    with open_client(options) as client:
+    with open_client(options) as client, advising(options, options.name, client.list_prompts):
         result = client.get_prompt(options.name, parse_arguments(options.arguments, {}))
     if options.json:
         print_json(result)
         return 0
     for message in find_list(result.get("messages")):
         if isinstance(message, dict):
-            print_text(f"{message.get('role')}: {describe_content(message.get('content'))}")
+            print_text(f"{shorten(message.get('role'))}: "
+                       f"{describe_content(message.get('content'))}")
+    return 0
+
+
+# The kinds of what a completion is for, to the members of the reference.
+REFERENCES = {"prompt": ("ref/prompt", "name"), "resource": ("ref/resource", "uri")}
+
+
+def run_complete(options: Any) -> int:
+    """Ask how an argument of a prompt or resource template may go on."""
+    kind, member = REFERENCES[options.kind]
+    with open_client(options) as client:
+        found = client.complete({"type": kind, member: options.ref}, options.argument,
+                                options.value, parse_arguments(options.arguments, {}))
+    if options.json:
+        print_json(found)
+        return 0
+    for value in find_list(found.get("values") if isinstance(found, dict) else None):
+        print_text(shorten(value))
+    return 0
+
+
+def run_listen(options: Any) -> int:
+    """Print changes as a server tells them, one JSON object a line, until Ctrl-C."""
+    with open_client(options) as client:
+        lists = {feature: getattr(options, feature) for feature in LIST_CHANGES}
+        if not any(lists.values()) and not options.uri:
+            lists = {feature: feature in client.capabilities for feature in LIST_CHANGES}
+        for method, params in client.listen(**lists, uris=options.uri):
+            print_out(json.dumps({"method": method, "params": params}))
+            flush_out()
     return 0
 
 
@@ -10167,9 +10850,13 @@ def run_send(options: Any) -> int:
 
 def run_probe(options: Any) -> int:
     """Probe a server and print the report."""
-    report = probe(find_target(options), era=options.era, timeout=options.timeout,
-                   max_bytes=options.max_bytes, headers=parse_headers(options.header),
-                   observe=print_exchange if options.verbose else _ignore)
+    server = find_server(options)
+    report = probe(server.target, era=options.era, env=server.env, cwd=server.cwd,
+                   timeout=min(options.timeout, options.max_time or options.timeout),
+                   headers={**server.headers, **parse_headers(options.header)},
+                   max_bytes=options.max_bytes, observe=find_observer(options))
+    report = hide_secrets({**report, "target": options.server or options.target or server.target},
+                          options.hidden)
     if options.json:
         print_json(report)
     else:
@@ -10187,20 +10874,25 @@ def print_report(report: dict) -> None:
                  "with a session" if era["session"] else "",
                  f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
         facts = ", ".join(word for word in words if word and word.strip())
-        print_text(escape_text(f"  {name:<8} {era['verdict']:<12} {facts}".rstrip()))
+        print_text(escape_text(f"  {name:<8} {era['verdict']:<12} {facts}".rstrip()),
+                   era["verdict"])
     for check in report["checks"]:
-        print_text(escape_text(f"  {check['status']:<8} {check['id']}: {check['message']}"))
+        print_text(escape_text(f"  {check['status']:<8} {check['id']}: {check['message']}"),
+                   check["status"])
         if check["hint"]:
             print_text(f"           -> {check['hint']}")
     print_text(f"verdict: {report['verdict']} ({report['requests']} requests, "
-               f"{report['elapsedMs']} ms)")
+               f"{report['elapsedMs']} ms)", report["verdict"])
 
 
-def print_exchange(exchange: Exchange) -> None:
+# The headers that are ours; of all others, -v shows the name alone.
+OPEN_HEADERS = re.compile("accept|content-type|user-agent|last-event-id|mcp-.*", re.IGNORECASE)
+
+
+def print_exchange(hidden: Dict[str, str], exchange: Exchange) -> None:
     """Print one exchange on standard error, for -v; credentials are not shown."""
     lines = [f"> {exchange.method} {exchange.url}"]
-    secret = ("authorization", "cookie", "proxy-authorization")
-    lines += [f"> {name}: {'***' if name.lower() in secret else value}"
+    lines += [f"> {name}: {value if OPEN_HEADERS.fullmatch(name) else '***'}"
               for name, value in exchange.request_headers.items()]
     lines.append(f"> {shorten(exchange.request_body, 4000)}")
     if exchange.status is not None:
@@ -10209,7 +10901,7 @@ def print_exchange(exchange: Exchange) -> None:
     lines.append(f"< {shorten(exchange.answer, 4000)}")
     lines.append(f"  {exchange.seconds * 1000:.1f} ms"
                  + (f", failed: {exchange.error}" if exchange.error else ""))
-    log_line("\n".join(escape_text(line) for line in lines))
+    log_line("\n".join(escape_text(hide_secrets(line, hidden)) for line in lines))
 
 
 def run_sse(options: Any) -> int:
@@ -10235,8 +10927,30 @@ def run_sse(options: Any) -> int:
 
 # ---- words to options
 
-def build_parser(has_command: bool):
-    """Return the argument parser; with a `-- COMMAND` there is no TARGET word."""
+EXAMPLES = {
+    "": ("serve hello.py", "list http://127.0.0.1:8000/mcp",
+         "call http://127.0.0.1:8000/mcp greet name=Ada times=2",
+         "call greet name=Ada -- python3 server.py", "probe https://example.com/mcp"),
+    "serve": ("serve", "serve hello.py --port 8001", "serve hello.py --stdio"),
+    "list": ("list http://127.0.0.1:8000/mcp", "list notes   (a name that `servers` lists)",
+             "list --tools -- python3 server.py"),
+    "call": ("call URL greet name=Ada times=2", "call URL greet --args '{\"name\": \"Ada\"}'",
+             "call URL book day:=5 --answer seat=window", "call URL chart --output chart.png",
+             "call greet name=Ada -- python3 server.py"),
+    "read": ("read URL hello://names", "read URL hello://logo --output logo.png"),
+    "prompt": ("prompt URL introduce name=Ada",),
+    "complete": ("complete URL prompt introduce name A",
+                 "complete URL resource 'hello://card/{name}' name A"),
+    "listen": ("listen URL", "listen URL --tools --uri hello://names"),
+    "send": ("send URL tools/list", "send URL tools/call '{\"name\": \"greet\"}'"),
+    "servers": ("servers", "servers --config mcp.json"),
+    "probe": ("probe URL", "probe --json -- python3 server.py"),
+    "sse": ("sse answer.txt", "curl -N URL | mcpkit.py sse"),
+}
+
+
+def build_parser(has_target: bool):
+    """Return the argument parser; with `-- COMMAND` or --server there is no TARGET word."""
     import argparse
 
     class Parser(argparse.ArgumentParser):
@@ -10245,41 +10959,93 @@ def build_parser(has_command: bool):
         def error(self, message: str) -> None:
             raise UsageError(f"{message} (see {self.prog} --help)")
 
-    parser = Parser(description="The Model Context Protocol in one file.",
-                    epilog="exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning
-                                                      in EXIT_CODES.items()))
+    def describe(name: str, *more: str) -> Dict[str, Any]:
+        lines = ["examples:", *(f"  mcpkit.py {example}" for example in EXAMPLES[name]), *more]
+        return {"epilog": "\n".join(lines).replace("%", "%%"),
+                "formatter_class": argparse.RawDescriptionHelpFormatter}
+
+    codes = ("", "exit codes:", *(f"  {code:<4} {text}" for code, text in EXIT_CODES.items()))
+    parser = Parser(description="The Model Context Protocol in one file.", **describe("", *codes))
     parser.add_argument("--version", action="version", version=f"mcpkit {__version__}")
     commands = parser.add_subparsers(dest="name_of_command", metavar="COMMAND", required=True)
+    for name, (run, add_options) in COMMANDS.items():
+        command = commands.add_parser(name, help=run.__doc__.rstrip("."), description=run.__doc__,
+                                      **describe(name))
+        command.set_defaults(run=run, command=None, json=False, output=None)
+        if run not in (run_serve, run_servers, run_sse):
+            add_client_options(command, has_target)
+        add_options(command)
+    return parser
 
-    def add(name: str, run: Callable, target: bool = True):
-        help_text = run.__doc__.rstrip(".")
-        command = commands.add_parser(name, help=help_text, description=run.__doc__)
-        command.set_defaults(run=run, command=None, json=False)
-        if target:
-            add_client_options(command, has_command)
-        return command
 
-    add_serve_options(add("serve", run_serve, target=False))
-    command = add("list", run_list)
+def add_list_options(command: Any) -> None:
+    """Add what `list` takes."""
     for option, *_ in LISTS:
         command.add_argument(f"--{option}", action="store_true", help=f"list the {option}")
-    command = add("call", run_call)
+
+
+def add_call_options(command: Any) -> None:
+    """Add what `call` takes."""
     command.add_argument("tool", metavar="TOOL")
     command.add_argument("arguments", nargs="*", default=[], metavar="name=value",
                          help="an argument, read by the tool's schema; name:=json for JSON")
     command.add_argument("--args", metavar="JSON", help="all arguments: JSON, @FILE, or -")
-    command = add("read", run_read)
+    add_output_option(command)
+
+
+def add_output_option(command: Any) -> None:
+    """Add where content goes that is not for the eye."""
+    command.add_argument("--output", metavar="FILE", help="write the binary part of the result, or "
+                         "else its text, to this file")
+
+
+def add_read_options(command: Any) -> None:
+    """Add what `read` takes."""
     command.add_argument("uri", metavar="URI", help="a URI, or a template and what fills it in")
     command.add_argument("arguments", nargs="*", default=[], metavar="name=value")
-    command = add("prompt", run_prompt)
+    add_output_option(command)
+
+
+def add_prompt_options(command: Any) -> None:
+    """Add what `prompt` takes."""
     command.add_argument("name", metavar="NAME")
     command.add_argument("arguments", nargs="*", default=[], metavar="name=value")
-    command = add("send", run_send)
+
+
+def add_complete_options(command: Any) -> None:
+    """Add what `complete` takes."""
+    command.add_argument("kind", choices=tuple(REFERENCES))
+    command.add_argument("ref", metavar="REF", help="the prompt's name, or the template's URI")
+    command.add_argument("argument", metavar="ARGUMENT", help="the argument to be completed")
+    command.add_argument("value", metavar="VALUE", help="what is there of it already")
+    command.add_argument("arguments", nargs="*", default=[], metavar="name=value",
+                         help="the other arguments, as far as they are known")
+
+
+def add_listen_options(command: Any) -> None:
+    """Add what `listen` takes."""
+    for feature in LIST_CHANGES:
+        command.add_argument(f"--{feature}", action="store_true",
+                             help=f"tell when the list of {feature} has changed")
+    command.add_argument("--uri", action="append", default=[], metavar="U",
+                         help="tell when this resource has changed; none of these: all lists")
+
+
+def add_send_options(command: Any) -> None:
+    """Add what `send` takes."""
     command.add_argument("method", metavar="METHOD")
     command.add_argument("params", nargs="?", metavar="JSON", help="params: JSON, @FILE, or -")
-    add_probe_options(add("probe", run_probe))
-    add("sse", run_sse, target=False).add_argument("file", nargs="?", metavar="FILE")
-    return parser
+
+
+def add_servers_options(command: Any) -> None:
+    """Add what `servers` takes."""
+    command.add_argument("--config", metavar="FILE", help="look into this file only")
+    command.add_argument("--json", action="store_true", help="one JSON document; errors too")
+
+
+def add_sse_options(command: Any) -> None:
+    """Add what `sse` takes."""
+    command.add_argument("file", nargs="?", metavar="FILE")
 
 
 def parse_seconds(text: str) -> float:
@@ -10310,20 +11076,32 @@ def parse_port(text: str) -> int:
 parse_seconds.__name__, parse_count.__name__, parse_port.__name__ = "seconds", "count", "port"
 
 
-def add_client_options(command: Any, has_command: bool) -> None:
+def add_client_options(command: Any, has_target: bool) -> None:
     """Add what all commands of the client take."""
-    if not has_command:
-        command.add_argument("target", metavar="TARGET", help="a URL; or leave it out and end the "
-                             "line with -- COMMAND ARG... for a stdio server")
+    command.set_defaults(target=None, hidden={})
+    if has_target:
+        command.add_argument("target", metavar="TARGET", help="a URL, or a name that `servers` "
+                             "lists; or leave it out and end the line with -- COMMAND ARG... for a "
+                             "stdio server")
+    command.add_argument("--config", metavar="FILE", help="the file that names the server")
+    command.add_argument("--server", metavar="NAME", help="the server's name, instead of TARGET")
     command.add_argument("--json", action="store_true", help="one JSON document; errors too")
     command.add_argument("--header", action="append", default=[], metavar="'Name: value'",
                          help="send this header; @FILE: one a line (keeps secrets out of ps)")
     command.add_argument("--timeout", type=parse_seconds, default=30.0, metavar="S",
                          help="seconds that the server may be silent (%(default)s)")
+    command.add_argument("--max-time", type=parse_seconds, metavar="S",
+                         help="seconds that all of it may take")
+    command.add_argument("--answer", action="append", default=[], metavar="name=value",
+                         help="answer what the server asks: a field of its form, or the key of the "
+                         "question; name:=json for JSON")
+    command.add_argument("--answers", metavar="FILE", help="answers: a JSON object of these")
+    command.add_argument("--root", action="append", default=[], metavar="DIR",
+                         help="a folder that the server may know of")
     command.add_argument("--era", choices=("auto", "legacy", "modern"), default="auto",
                          help="speak to it in this era only (%(default)s: find out)")
     command.add_argument("-v", "--verbose", action="store_true",
-                         help="show each exchange on standard error")
+                         help="show each exchange, and what the server logs, on standard error")
 
 
 def add_probe_options(command: Any) -> None:
@@ -10370,6 +11148,17 @@ def add_serve_options(command: Any) -> None:
                              help=f"{LIMIT_MEANING[name]} ({default})")
 
 
+# The commands: what runs each, and what adds the options that it alone has.
+COMMANDS = {
+    "serve": (run_serve, add_serve_options), "list": (run_list, add_list_options),
+    "call": (run_call, add_call_options), "read": (run_read, add_read_options),
+    "prompt": (run_prompt, add_prompt_options), "complete": (run_complete, add_complete_options),
+    "listen": (run_listen, add_listen_options), "send": (run_send, add_send_options),
+    "servers": (run_servers, add_servers_options), "probe": (run_probe, add_probe_options),
+    "sse": (run_sse, add_sse_options),
+}
+
+
 def parse_command_line(words: List[str]) -> Any:
     """Return the options in the words of a command line; raises UsageError."""
     command = None
@@ -10378,7 +11167,10 @@ def parse_command_line(words: List[str]) -> Any:
         words, command = words[:end], words[end + 1:]
         if not command:
             raise UsageError("after -- comes the command of a stdio server")
-    parser = build_parser(command is not None)
+    has_name = any(word == "--server" or word.startswith("--server=") for word in words)
+    if has_name and command is not None:
+        raise UsageError("there are both --server and -- COMMAND: which one is it")
+    parser = build_parser(has_target=command is None and not has_name)
     # argparse takes optional words in one run only; those after an option come back as rest.
     options, rest = parser.parse_known_args(words)
     unknown = [word for word in rest if word[:1] == "-" and word != "-"]
@@ -10389,21 +11181,27 @@ def parse_command_line(words: List[str]) -> Any:
     elif rest:
         parser.error(f"unknown words: {' '.join(unknown or rest)}" + (
             "" if unknown else "; the command of a stdio server comes after --"))
-    if command is not None and "://" in getattr(options, "tool", ""):
-        parser.error("there are both a URL and -- COMMAND: which one is it")
+    if (command is not None or has_name) and "://" in getattr(options, "tool", ""):
+        parser.error("there are both a URL and "
+                     f"{'--server' if has_name else '-- COMMAND'}: which one is it")
     options.command = command
     return options
 
 
-def print_error(error: MCPKitError, code: int, as_json: bool) -> None:
-    """Print an error as one line on standard error."""
+def print_error(error: MCPKitError, code: int, as_json: bool, hidden: Dict[str, str]) -> None:
+    """Print an error as one line on standard error; below questions, what would answer them."""
+    questions = error.questions if isinstance(error, QuestionError) else {}
     if not as_json:
-        log_line(f"mcpkit: {escape_text(str(error))}")
+        log_line(f"mcpkit: {escape_text(hide_secrets(str(error), hidden))}")
+        for key, question in questions.items():
+            log_line(hide_secrets("\n".join(describe_open(key, question)), hidden))
         return
-    report = {"kind": error.kind, "message": str(error), "exitCode": code}
+    report: dict = {"kind": error.kind, "message": str(error), "exitCode": code}
     if isinstance(error, MCPError):
         report["error"] = error.to_wire()
-    sys.stderr.write(json.dumps({"error": report}) + "\n")
+    if questions:
+        report["questions"] = questions
+    sys.stderr.write(json.dumps({"error": hide_secrets(report, hidden)}) + "\n")
 
 
 def exit_on_signals() -> None:
@@ -10426,6 +11224,7 @@ def main(words: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if words is None else words
     if sys.stderr is None:                        # closed by who started us
         sys.stderr = open(os.devnull, "w")
+    options = None
     try:
         options = parse_command_line(words)
         if options.run is not run_serve:
@@ -10435,7 +11234,7 @@ def main(words: Optional[List[str]] = None) -> int:
         return code
     except MCPKitError as error:
         code = next(code for kind, code in EXIT_OF_ERROR if isinstance(error, kind))
-        print_error(error, code, "--json" in words)
+        print_error(error, code, "--json" in words, getattr(options, "hidden", {}))
         return code
     except KeyboardInterrupt:
         return 130

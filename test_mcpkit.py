@@ -7838,6 +7838,28 @@ def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
                 client.request("x/y")
 
 
+# =============================================================================================
+# 20. CLIENT API
+# =============================================================================================
+
+def test_c72_a_cursor_that_comes_again_ends_the_list():
+    def answer(asked):
+        return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
+
+    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert len(client.list_tools()) == 2
+
+
+def test_an_empty_cursor_is_a_cursor():
+    pages = iter([{"tools": [1], "nextCursor": ""}, {"tools": [2]}])
+    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
+            result(asked, next(pages))))) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.list_tools() == [1, 2]
+    assert peer.asked[3].message["params"] == {"cursor": ""}
+
+
 def test_a_legacy_server_that_pings_is_answered():
     def answer(asked):
         yield from stream_answer(event({"jsonrpc": "2.0", "id": "p", "method": "ping"}),
@@ -7912,6 +7934,56 @@ def test_connections_are_kept_and_used_from_many_threads(sample):
             thread.join(WAIT)
     assert errors.empty()
     assert sorted(results.queue) == sorted([number + 1 for number in range(20)] * 2)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+@pytest.mark.parametrize("options", [{}, {"sessions": True}, {"stream": "always"}])
+def test_every_feature_works_over_http_in_every_era(era, options):
+    told = []
+    with mcpkit.HTTPService(build_sample_server(**options), port=0) as service:
+        with Client(service.url, era=era, timeout=WAIT,
+                    on_notification=lambda method, params: told.append(method)) as client:
+            use_everything(client, told)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
+    (tmp_path / "sample.py").write_text(
+        "import sys, typing\nfrom mcpkit import *\n"
+        + "\n".join(inspect_source(build_sample_server).splitlines())
+        + "\nserver = build_sample_server()\n")
+    told = []
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "sample.py"),
+               "--stdio"]
+    with Client(command, era=era, timeout=WAIT,
+                on_notification=lambda method, params: told.append(method)) as client:
+        use_everything(client, told)
+
+
+def inspect_source(function):
+    import inspect
+    return inspect.getsource(function)
+
+
+def use_everything(client, told):
+    """Use each method of a client on the sample server."""
+    assert client.server_info == {"name": "sample", "version": "1.2.3"}
+    assert [tool["name"] for tool in client.list_tools()][0] == "add"
+    assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
+    assert client.call_tool("fail")["isError"] is True
+    with pytest.raises(MCPError) as caught:
+        client.call_tool("nope")
+    assert caught.value.code == -32602
+    client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
+    assert told.count("notifications/progress") == 2
+    assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
+    assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
+    item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
+    assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
+    assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
+    assert client.list_prompts()[0]["arguments"][0]["required"] is True
+    assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
+        "Grace"]
 
 
 CHILDREN = {
@@ -8031,6 +8103,153 @@ def test_nobody_there_is_said_in_one_line():
         port = listener.getsockname()[1]
     with pytest.raises(mcpkit.TransportError, match=f"nothing listens at 127.0.0.1:{port}"):
         Client(f"http://127.0.0.1:{port}/mcp", timeout=WAIT).connect()
+
+
+HEADER_RULES = {
+    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
+    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
+                                         "b": {"type": "string", "x-mcp-header": "a"}},
+    "C76 inside items": {"a": {"type": "array", "items": {
+        "type": "string", "x-mcp-header": "A"}}},
+    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
+    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
+    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
+}
+
+
+@cases(HEADER_RULES)
+def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(case):
+    schema = {"type": "object", "properties": case}
+    tools = [{"name": "bad", "inputSchema": schema},
+             {"name": "good", "inputSchema": {"type": "object"}}]
+
+    def answer(asked):
+        if asked.message["method"] == "server/discover":
+            return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
+                                              "capabilities": {"tools": {}}}))
+        return http_answer(result(asked, {"tools": tools}))
+
+    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["good"]
+        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
+    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
+        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
+
+
+MIRRORED = {
+    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
+    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
+                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
+    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}),
+    "nothing": ({}, {}),
+}
+
+
+@cases(MIRRORED)
+def test_c76_arguments_that_headers_repeat_are_sent_and_checked(case):
+    arguments, mirrored = case
+    server, seen = Server("x"), []
+
+    @server.tool(input_schema={"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "count": {"type": "integer", "x-mcp-header": "Count"},
+        "deep": {"type": "object", "properties": {
+            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
+    def look(ctx: Context, **arguments):
+        seen.append({name: value for name, value in ctx.headers.items()
+                     if name.startswith("mcp-param-")})
+
+    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
+        assert "isError" not in client.call_tool("look", arguments)
+        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
+                             Mcp_Param_Region="elsewhere")
+    assert seen == [mirrored]
+    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
+
+
+def test_c76_an_integer_that_no_header_can_carry_is_refused():
+    parameters = mcpkit.find_header_parameters({"properties": {"n": {
+        "type": "integer", "x-mcp-header": "N"}}})
+    with pytest.raises(mcpkit.UsageError, match="53-bit"):
+        mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
+
+
+@contextlib.contextmanager
+def untouched_port():
+    """Yield a port, and assert at the end that nobody has connected to it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_c102_a_reference_to_the_network_is_never_followed_but_found():
+    with untouched_port() as port:
+        schema = {"type": "object", "properties": {
+            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
+        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
+
+        def answer(asked):
+            method = asked.message.get("method")
+            if method not in ("tools/list", "tools/call"):
+                return legacy_peer(asked)
+            return http_answer(result(asked, {"tools": tools} if method == "tools/list" else {
+                "content": [], "structuredContent": {"a": 1}}))
+
+        with Peer(answer) as peer:
+            with Client(peer.url, timeout=WAIT, era="legacy") as client:
+                assert client.list_tools() == tools
+                assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
+            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
+            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
+        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
+            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
+    assert [check["message"] for check in checks if check["id"] == "legacy-tool"] == [
+        f'tool 0 (far) has an inputSchema that cannot be used: the reference '
+        f'"http://127.0.0.1:{port}/x.json" leads to nothing in this schema, and no other '
+        'document is read']
+
+
+def test_c96_a_server_that_knows_no_ping_is_alive():
+    with Peer(lambda asked: error_answer(-32601, request_id=asked.message["id"])
+              if asked.message.get("method") == "ping" else legacy_peer(asked)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            client.ping()
+    with mcpkit.HTTPService(Server("x"), port=0) as service:
+        with Client(service.url, timeout=WAIT) as client:
+            client.ping()
+    with pytest.raises(MCPKitError):
+        Client(service.url, timeout=WAIT).ping()
+
+
+@pytest.mark.parametrize("code", [-32602, -32002])
+def test_c98_a_resource_that_is_not_there_is_an_error_by_either_code(code):
+    with Peer(lambda asked: error_answer(code, request_id=asked.message["id"], message="not there")
+              if asked.message.get("method") == "resources/read" else legacy_peer(asked)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client, pytest.raises(
+                MCPError, match="not there") as caught:
+            client.read_resource("a://b")
+        assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
+    assert caught.value.code == code
+
+
+def test_a_cancelled_legacy_request_is_told_over_http():
+    server, started, _, seen = build_waiting_server()
+    server.keeps_sessions = True
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service)
+        thread = threading.Thread(target=ask, args=(service, call("tools/call", {"name": "wait"},
+                                                                  "w")),
+                                  kwargs={"Mcp_Session_Id": session_id})
+        thread.start()
+        assert started.wait(WAIT)
+        notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        for request_id in ("other", "w"):
+            assert ask(service, {**notice, "params": {"requestId": request_id}},
+                       Mcp_Session_Id=session_id).status == 202
+        thread.join(WAIT)
+    assert seen == [True]
 
 
 SLOW_MODERN = """
@@ -8185,225 +8404,6 @@ def test_a_url_that_leads_nowhere_is_refused_as_one(url):
 def test_headers_that_frame_a_request_are_the_clients_own(name):
     with pytest.raises(mcpkit.UsageError, match="the client's own"):
         Client("http://127.0.0.1:1/", headers={name: "5"})
-
-
-# =============================================================================================
-# 20. CLIENT API
-# =============================================================================================
-
-def test_c72_a_cursor_that_comes_again_ends_the_list():
-    def answer(asked):
-        return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
-
-    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert len(client.list_tools()) == 2
-
-
-def test_an_empty_cursor_is_a_cursor():
-    pages = iter([{"tools": [1], "nextCursor": ""}, {"tools": [2]}])
-    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
-            result(asked, next(pages))))) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert client.list_tools() == [1, 2]
-    assert peer.asked[3].message["params"] == {"cursor": ""}
-
-
-HEADER_RULES = {
-    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
-    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
-                                         "b": {"type": "string", "x-mcp-header": "a"}},
-    "C76 inside items": {"a": {"type": "array", "items": {
-        "type": "string", "x-mcp-header": "A"}}},
-    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
-    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
-    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
-}
-
-
-@cases(HEADER_RULES)
-def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(case):
-    schema = {"type": "object", "properties": case}
-    tools = [{"name": "bad", "inputSchema": schema},
-             {"name": "good", "inputSchema": {"type": "object"}}]
-
-    def answer(asked):
-        if asked.message["method"] == "server/discover":
-            return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
-                                              "capabilities": {"tools": {}}}))
-        return http_answer(result(asked, {"tools": tools}))
-
-    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
-        assert [tool["name"] for tool in client.list_tools()] == ["good"]
-        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
-    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
-        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
-
-
-MIRRORED = {
-    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
-    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
-                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
-    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}),
-    "nothing": ({}, {}),
-}
-
-
-@cases(MIRRORED)
-def test_c76_arguments_that_headers_repeat_are_sent_and_checked(case):
-    arguments, mirrored = case
-    server, seen = Server("x"), []
-
-    @server.tool(input_schema={"type": "object", "properties": {
-        "region": {"type": "string", "x-mcp-header": "Region"},
-        "count": {"type": "integer", "x-mcp-header": "Count"},
-        "deep": {"type": "object", "properties": {
-            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
-    def look(ctx: Context, **arguments):
-        seen.append({name: value for name, value in ctx.headers.items()
-                     if name.startswith("mcp-param-")})
-
-    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
-        assert "isError" not in client.call_tool("look", arguments)
-        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
-                             Mcp_Param_Region="elsewhere")
-    assert seen == [mirrored]
-    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
-
-
-def test_c76_an_integer_that_no_header_can_carry_is_refused():
-    parameters = mcpkit.find_header_parameters({"properties": {"n": {
-        "type": "integer", "x-mcp-header": "N"}}})
-    with pytest.raises(mcpkit.UsageError, match="53-bit"):
-        mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
-
-
-@contextlib.contextmanager
-def untouched_port():
-    """Yield a port, and assert at the end that nobody has connected to it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
-        listener.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            listener.accept()
-
-
-def test_c102_a_reference_to_the_network_is_never_followed_but_found():
-    with untouched_port() as port:
-        schema = {"type": "object", "properties": {
-            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
-        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
-
-        def answer(asked):
-            method = asked.message.get("method")
-            if method not in ("tools/list", "tools/call"):
-                return legacy_peer(asked)
-            return http_answer(result(asked, {"tools": tools} if method == "tools/list" else {
-                "content": [], "structuredContent": {"a": 1}}))
-
-        with Peer(answer) as peer:
-            with Client(peer.url, timeout=WAIT, era="legacy") as client:
-                assert client.list_tools() == tools
-                assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
-            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
-            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
-        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
-            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
-    assert [check["message"] for check in checks if check["id"] == "legacy-tool"] == [
-        f'tool 0 (far) has an inputSchema that cannot be used: the reference '
-        f'"http://127.0.0.1:{port}/x.json" leads to nothing in this schema, and no other '
-        'document is read']
-
-
-def test_c96_a_server_that_knows_no_ping_is_alive():
-    with Peer(lambda asked: error_answer(-32601, request_id=asked.message["id"])
-              if asked.message.get("method") == "ping" else legacy_peer(asked)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            client.ping()
-    with mcpkit.HTTPService(Server("x"), port=0) as service:
-        with Client(service.url, timeout=WAIT) as client:
-            client.ping()
-    with pytest.raises(MCPKitError):
-        Client(service.url, timeout=WAIT).ping()
-
-
-@pytest.mark.parametrize("code", [-32602, -32002])
-def test_c98_a_resource_that_is_not_there_is_an_error_by_either_code(code):
-    with Peer(lambda asked: error_answer(code, request_id=asked.message["id"], message="not there")
-              if asked.message.get("method") == "resources/read" else legacy_peer(asked)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client, pytest.raises(
-                MCPError, match="not there") as caught:
-            client.read_resource("a://b")
-        assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
-    assert caught.value.code == code
-
-
-def test_a_cancelled_legacy_request_is_told_over_http():
-    server, started, _, seen = build_waiting_server()
-    server.keeps_sessions = True
-    with mcpkit.HTTPService(server, port=0) as service:
-        session_id = open_session(service)
-        thread = threading.Thread(target=ask, args=(service, call("tools/call", {"name": "wait"},
-                                                                  "w")),
-                                  kwargs={"Mcp_Session_Id": session_id})
-        thread.start()
-        assert started.wait(WAIT)
-        notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
-        for request_id in ("other", "w"):
-            assert ask(service, {**notice, "params": {"requestId": request_id}},
-                       Mcp_Session_Id=session_id).status == 202
-        thread.join(WAIT)
-    assert seen == [True]
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-@pytest.mark.parametrize("options", [{}, {"sessions": True}, {"stream": "always"}])
-def test_every_feature_works_over_http_in_every_era(era, options):
-    told = []
-    with mcpkit.HTTPService(build_sample_server(**options), port=0) as service:
-        with Client(service.url, era=era, timeout=WAIT,
-                    on_notification=lambda method, params: told.append(method)) as client:
-            use_everything(client, told)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
-    (tmp_path / "sample.py").write_text(
-        "import sys, typing\nfrom mcpkit import *\n"
-        + "\n".join(inspect_source(build_sample_server).splitlines())
-        + "\nserver = build_sample_server()\n")
-    told = []
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "sample.py"),
-               "--stdio"]
-    with Client(command, era=era, timeout=WAIT,
-                on_notification=lambda method, params: told.append(method)) as client:
-        use_everything(client, told)
-
-
-def inspect_source(function):
-    import inspect
-    return inspect.getsource(function)
-
-
-def use_everything(client, told):
-    """Use each method of a client on the sample server."""
-    assert client.server_info == {"name": "sample", "version": "1.2.3"}
-    assert [tool["name"] for tool in client.list_tools()][0] == "add"
-    assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
-    assert client.call_tool("fail")["isError"] is True
-    with pytest.raises(MCPError) as caught:
-        client.call_tool("nope")
-    assert caught.value.code == -32602
-    client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
-    assert told.count("notifications/progress") == 2
-    assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
-    assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
-    item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
-    assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
-    assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
-    assert client.list_prompts()[0]["arguments"][0]["required"] is True
-    assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
-        "Grace"]
 
 
 def test_what_is_no_json_or_no_header_is_the_callers_mistake(sample):
@@ -8811,7 +8811,12 @@ def test_a_stdio_server_is_probed_too():
 
 
 # =============================================================================================
-# 22. COMMAND LINE
+# 22. CONFIGURATION
+# =============================================================================================
+
+
+# =============================================================================================
+# 23. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
@@ -8849,7 +8854,7 @@ def test_list_prints_what_is_offered_or_asked_for(target):
     assert list(run("list", "--json", *STDIO).json) == ["tools"]
     text = run("list", target).out
     assert text.startswith("sample 1.2.3 (2026-07-28)\n")
-    assert "  add(a, b?)\n      Add two numbers.\n" in text
+    assert "  add(a: integer, b?: integer)\n      Add two numbers.\n" in text
 
 
 CALLS = {
@@ -8859,7 +8864,7 @@ CALLS = {
     "a tool's error": (["fail"], 5, "no \\u2028 luck\n"),
     "arguments that do not fit": (["add", "a=x"], 5, None),
     "options between the words": (["add", "--timeout", "9", "a=2", "-v", "b=3"], 0, "5\n"),
-    "an image": (["picture"], 0, "[image, image/png, 8 characters of base64: use --json]\n"),
+    "an image": (["picture"], 0, "[image, image/png, 4 bytes: --output FILE saves it]\n"),
 }
 
 
