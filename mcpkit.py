@@ -6872,8 +6872,11 @@ class HTTPChannel(Channel):
             self._write_stream(b"", last=True)
 
     def abandon(self) -> None:
-        """Answer in the place of a handler that takes too long. Never waits, as `watch` does."""
-        if self._lock.acquire(blocking=False):
+        """Answer in the place of a handler that takes too long. Never waits, as `watch` does.
+
+        What only follows a stream is about to end by itself.
+        """
+        if self._followed is None and self._lock.acquire(blocking=False):
             try:
                 if _is_ready(self._handler.connection, "out"):
                     self._finish(build_stopped_answer(self.value))
