@@ -9946,7 +9946,7 @@ def resolve_server(name: str, entry: Any, source: str,
 def find_kind(entry: Any) -> str:
     """Return "stdio" or "http", as a server's `type` says or else its other members."""
     if not isinstance(entry, dict):
-        raise UsageError(f"is no object but {shorten(type(entry).__name__)}")
+        raise UsageError("is no object")
     has = {"stdio": "command" in entry, "http": any(name in entry for name in URL_MEMBERS)}
     word = entry.get("type", "stdio" if has["stdio"] else "http")
     kind = SERVER_KINDS.get(re.sub("[^a-z]", "", str(word).lower()))
@@ -10472,11 +10472,11 @@ class Answers:
             if not text and not is_required:
                 return
             value = parse_field(text, field)
-            faults = schema_errors(value, field)
+            faults = schema_errors(value, field) if text else ["it cannot be left out"]
             if not faults:
                 found[name] = value
                 return
-            log_line(f"  {faults[0]}")
+            log_line("  " + faults[0].replace("(root): ", "", 1))
 
 
 def find_fields(params: dict) -> Dict[str, dict]:

@@ -8814,6 +8814,116 @@ def test_a_stdio_server_is_probed_too():
 # 22. CONFIGURATION
 # =============================================================================================
 
+VARIABLES = {"TOKEN": "t0p-secret", "EMPTY": "", "N": "5"}
+
+
+def resolve(entry):
+    return mcpkit.resolve_server("it", entry, "mcp.json", VARIABLES.get)
+
+
+def read_servers(text):
+    data = text if isinstance(text, bytes) else text.encode()
+    return mcpkit.parse_config(data, "mcp.json", "/work")
+
+
+IT = '{"url": "http://h//x"}'
+
+
+@table("text", {
+    "mcpServers": '{"mcpServers": {"it": %s}}' % IT, "servers": '{"servers": {"it": %s}}' % IT,
+    "C121 a BOM": '\ufeff{"servers": {"it": %s}}' % IT,
+    "C121 line comments": '// a "\n{"servers": {"it": %s // }\n}}// b' % IT,
+    "C121 block comments": '{/* { " \n */"servers"/**/: {"it": %s}}' % IT,
+    "C121 trailing commas": '{"servers": {"it": %s, }, /* , */ }' % IT,
+    "UTF-16, as some editors on Windows write it": ('{"servers": {"it": %s}}' % IT).encode("utf-16"),
+    "settings of an editor": '{"a": [1,], "mcp": {"servers": {"it": %s}}}' % IT,
+    "the servers of one project": '{"projects": {"/work": {"mcpServers": {"it": %s}}, "/": {}},'
+                                  ' "mcpServers": {"it": {"url": "http://other/"}}}' % IT,
+})
+def test_c121_the_servers_of_each_dialect_are_found(text):
+    assert read_servers(text) == {"it": {"url": "http://h//x"}}
+
+
+@table("text", {"an object without servers": "{}", "a list": "[]", "servers that are none":
+                '{"servers": 5, "mcp": [], "projects": null}'})
+def test_a_file_without_servers_has_none(text):
+    assert read_servers(text) == {}
+
+
+@table("text, place", {
+    "a missing colon": ('{"servers":\n  {"it" {}}}', "mcp.json:2:9: "),
+    "a comma in a comment": ('{"a": 1 /* , */ "b": 2}', "mcp.json:1:17: "),
+    "what only looks like a comment": ('{"a": "// /* ,}", "b" 1}', "mcp.json:1:23: "),
+    "an endless comment": ('{"a": 1, /*', "mcp.json:1:"), "an endless string": ('{"a', "mcp.json:1:2"),
+    "nothing": ("", "mcp.json:1:1: "), "bytes that are no text": (b"{\xff}", "mcp.json cannot be read"),
+    "endless nesting": ("[" * 100000, "mcp.json"),
+})
+def test_c121_a_syntax_error_says_line_and_column(text, place):
+    error = find_error(read_servers, text)
+    assert type(error) is UsageError and str(error).startswith(place)
+
+
+def test_reading_a_configuration_takes_time_in_proportion_to_its_length():
+    for part in ("/*", "//\n", '"', ",  ", '"\\'):
+        assert is_linear(mcpkit.blank_comments, lambda size: part * size, 2000)
+
+
+PYTHON = ["python3", "s.py"]
+
+
+@table("entry, wanted", {
+    "a command": ({"command": "python3", "args": ["s.py"]}, (PYTHON,)),
+    "a command in one list": ({"type": "local", "command": PYTHON}, (PYTHON,)),
+    "its folder and variables": (
+        {"command": "python3", "args": ["s.py"], "cwd": "/a", "env": {"A": "b", "N": 5, "T": True,
+                                                                     "Z": None}},
+        (PYTHON, {}, {"A": "b", "N": "5", "T": "true"}, "/a")),
+    **{f"C121 type {kind}": ({"type": kind, "url": "http://h//x"}, ("http://h//x",)) for kind in (
+        "http", "streamable-http", "streamableHttp", "sse", "HTTP", "remote")},
+    "C121 no type": ({"url": "http://h//x"}, ("http://h//x",)),
+    "a url under other names": ({"serverUrl": "https://h/"}, ("https://h/",)),
+    "headers": ({"httpUrl": "https://h/", "headers": {"X-Key": "a:b"}},
+                ("https://h/", {"X-Key": "a:b"})),
+    "C121 variables": ({"url": "http://h/${env:TOKEN}/${N}", "headers": {
+        "A": "${NO:-d}${EMPTY:-e}${N:-f}${EMPTY}"}}, ("http://h/t0p-secret/5", {"A": "de5"})),
+    "variables in a command": ({"command": "x", "args": ["${N}"], "env": {"A": "${TOKEN}"}},
+                               (["x", "5"], {}, {"A": "t0p-secret"})),
+    "what is not known": ({"url": "http://h/", "disabled": True, "timeout": "${NO}"}, ("http://h/",)),
+})
+def test_c121_a_server_is_reached_as_its_entry_says(entry, wanted):
+    assert resolve(entry)[:4] == mcpkit.ServerEntry(*wanted)[:4]
+
+
+@table("entry, words", {
+    "C121 a missing variable": ({"url": "http://h/${NO_SUCH}"},
+                                "needs the variable NO_SUCH, which is not set"),
+    "no object": (5, "is no object"), "nothing": ({}, "has neither command nor url"),
+    "an unknown type": ({"type": "pigeon", "url": "http://h"}, "is of an unknown type, pigeon"),
+    "a type without its member": ({"type": "stdio", "url": "http://h"}, "but has no command"),
+    "another type without": ({"type": "sse", "command": "x"}, "but has no url"),
+    "an empty command": ({"command": ""}, "has an empty command"),
+    "an empty list": ({"command": []}, "has an empty command"),
+    "a url that is none": ({"url": "ftp://s3cret"}, "has a url that is no http or https URL"),
+    "arguments that are none": ({"command": "x", "args": "s3cret"}, "args that is not a list"),
+    "an argument that is none": ({"command": "x", "args": [["s3cret"]]}, "args that is not a text"),
+    "variables that are none": ({"command": "x", "env": ["s3cret"]}, "env that is not an object"),
+    "a header that is none": ({"url": "http://h", "headers": {"A": "s3cret\n"}}, "not a header: A"),
+})
+def test_c121_an_entry_that_cannot_be_used_is_an_error_without_its_values(entry, words):
+    error = find_error(resolve, entry)
+    assert type(error) is UsageError and words in str(error) and "s3cret" not in str(error)
+    assert str(error).startswith("mcp.json: the server it ")
+
+
+def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
+    http = resolve({"url": "http://h/in-the-url", "headers": {"A": "in-a-header"}})
+    stdio = resolve({"command": "x", "args": ["in-an-argument", "${TOKEN}"],
+                     "env": {"A": "in-the-env", "B": "1"}})
+    seen = {"a": ["at http://h/in-the-url: in-a-header"], "b": "x in-an-argument t0p-secret ended 1"}
+    assert mcpkit.hide_secrets(seen, {**http.hidden, **stdio.hidden}) == {
+        "a": ["at it: ***"], "b": "it ended 1"}
+    assert mcpkit.hide_secrets("t0p-secret is wrong", stdio.hidden) == "${TOKEN} is wrong"
+
 
 # =============================================================================================
 # 23. COMMAND LINE
@@ -8831,10 +8941,11 @@ class Ran(typing.NamedTuple):
         return json.loads(self.out)
 
 
-def run(*words, data=None):
+def run(*words, data=None, cwd=ROOT, **variables):
     """Run mcpkit.py with words and return what it did."""
     child = subprocess.run([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), *words],
-                           input=data, capture_output=True, timeout=WAIT, cwd=ROOT)
+                           input=data, capture_output=True, timeout=WAIT, cwd=cwd,
+                           env={**os.environ, **variables})
     return Ran(child.returncode, child.stdout.decode(), child.stderr.decode())
 
 
@@ -9005,6 +9116,386 @@ def test_c79_values_are_read_by_the_schema_and_not_by_their_looks():
         ran = run("call", service.url, "look", "zip=012", "number=1.5", "flag=true", "any=7",
                   "maybe=3", "--json")
     assert ran.json["structuredContent"] == ["012", 1.5, True, "7", 3]
+
+
+def test_complete_prints_a_suggestion_a_line(target):
+    assert run("complete", target, "prompt", "greet", "name", "A").out == "Ada\nAlan\n"
+    assert run("complete", target, "prompt", "greet", "name", "G", "polite=true", "--json").json == {
+        "values": ["Grace"], "total": 1, "hasMore": False}
+    ran = run("complete", target, "resource", "sample://item/{number}", "number", "")
+    assert (ran.code, ran.out) == (0, "")
+
+
+@contextlib.contextmanager
+def telling(server):
+    """Have a server tell of a resource and a list, again and again, during a block."""
+    done = threading.Event()
+
+    def tell():
+        while not done.wait(0.02):
+            server.resource_updated("sample://text")
+            server.add_tool(lambda: None, name="more")
+            server.remove_tool("more")
+    thread = threading.Thread(target=tell)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(WAIT)
+
+
+TOOLS_CHANGED = {"method": "notifications/tools/list_changed"}
+TEXT_CHANGED = {"method": "notifications/resources/updated", "params": {"uri": "sample://text"}}
+
+
+@needs_signals
+@pytest.mark.parametrize("era", ("legacy", "modern"))
+@table("words, wanted", {"no words": ([], TOOLS_CHANGED), "lists": (["--tools"], TOOLS_CHANGED),
+                         "a resource": (["--uri", "sample://text"], TEXT_CHANGED)})
+def test_listen_prints_a_line_a_change_until_it_is_interrupted(words, wanted, era):
+    import signal
+    server = build_sample_server(sessions=True)
+    with mcpkit.HTTPService(server, port=0) as service, telling(server), subprocess.Popen(
+            [sys.executable, str(ROOT / "mcpkit.py"), "listen", service.url, "--era", era, *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        lines = [json.loads(child.stdout.readline()) for _ in range(3)]
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=WAIT)
+    assert [pick(line, wanted) for line in lines] == [wanted] * 3
+    assert (child.returncode, err) == (130, b"")
+
+
+def test_listen_says_what_it_will_not_be_told_and_keeps_its_time_limit():
+    with mcpkit.HTTPService(Server("quiet"), port=0) as service:
+        ran = run("listen", service.url, "--uri", "no://such", "--max-time", "0.5")
+    assert ran.code == 4 and ran.err.splitlines()[0].startswith("mcpkit: the server will not tell")
+
+
+@dataclasses.dataclass
+class Booking:
+    name: Annotated[str, "Who travels."]
+    seat: Literal["window", "aisle"] = "aisle"
+    bags: int = 1
+    meal: bool = False
+
+
+def build_booking_server():
+    """Return a server that asks all kinds of questions, and says what it heard."""
+    server = Server("booking", sessions=True)
+
+    @server.tool
+    def book(ctx: Context) -> str:
+        answer = ctx.elicit("Who travels?", Booking, key="who")
+        return f"{answer.action} {answer.content and dataclasses.astuple(answer.content)}"
+
+    @server.tool
+    def confirm(ctx: Context) -> str:
+        return ctx.elicit("Sure?", {"type": "object", "properties": {}}).action
+
+    @server.tool
+    def visit(ctx: Context) -> str:
+        return ctx.elicit("Log in", url="https://example.com/\u202e").action
+
+    @server.tool
+    def think(ctx: Context) -> str:
+        return ctx.sample("What?", max_tokens=5)["content"]["text"]
+
+    @server.tool
+    def look(ctx: Context) -> str:
+        return " ".join(root["name"] for root in ctx.roots())
+
+    return server
+
+
+@pytest.fixture(scope="module")
+def booking():
+    with mcpkit.HTTPService(build_booking_server(), port=0) as service:
+        yield service.url
+
+
+each_era = pytest.mark.parametrize("era", ("legacy", "modern"))
+
+
+@each_era
+@table("words, code, out", {
+    "fields of a form": (["book", "--answer", "name=Ada", "--answer", "seat=window", "--answer",
+                          "bags=2", "--answer", "meal=yes"], 0, "accept ('Ada', 'window', 2, True)"),
+    "defaults": (["book", "--answer", "name=Ada"], 0, "accept ('Ada', 'aisle', 1, False)"),
+    "JSON for a field": (["book", "--answer", 'name:="Ada"', "--answer", "bags:=3"], 0,
+                         "accept ('Ada', 'aisle', 3, False)"),
+    "a whole form": (["book", "--answer", 'elicitation={"name": "Ada"}'], 0,
+                     "accept ('Ada', 'aisle', 1, False)"),
+    "a form declined": (["book", "--answer", "elicitation=decline"], 0, "decline None"),
+    "a form cancelled": (["book", "--answer", "elicitation=cancel"], 0, "cancel None"),
+    "a file": (["book", "--answers", "FILE"], 0, "accept ('Eve', 'aisle', 1, False)"),
+    "a file, and better": (["book", "--answers", "FILE", "--answer", "name=Ada"], 0,
+                           "accept ('Ada', 'aisle', 1, False)"),
+    "a confirmation": (["confirm", "--answer", "elicitation=accept"], 0, "accept"),
+    "a page": (["visit", "--answer", "elicitation=accept"], 0, "accept"),
+    "a model's words": (["think", "--answer", "sampling=Paris"], 0, "Paris"),
+    "folders": (["look", "--root", "samples", "--root", ".ci"], 0, "samples .ci"),
+    "a value that does not fit": (["book", "--answer", "name=x", "--answer", "seat=roof"], 2, ""),
+    "a required field without an answer": (["book", "--answer", "seat=window"], 3, ""),
+    "an answer to something else": (["confirm", "--answer", "name=x"], 3, ""),
+})
+def test_a_question_is_answered_from_the_command_line(booking, tmp_path, words, code, out, era):
+    (tmp_path / "answers.json").write_text('{"name": "Eve"}')
+    words = [str(tmp_path / "answers.json") if word == "FILE" else word for word in words]
+    ran = run("call", booking, *words, "--era", era)
+    assert (ran.code, ran.out.strip()) == (code, out), ran.err
+
+
+def test_a_question_is_also_known_by_its_key(booking):
+    ran = run("call", booking, "book", "--answer", 'who={"name": "Ada"}')
+    assert ran.out == "accept ('Ada', 'aisle', 1, False)\n", ran.err
+
+
+@table("words, lines", {
+    "a form": (["book"], ["  --answer name=...   name (Who travels.)",
+                          "  --answer seat=...   seat {window, aisle} [aisle]",
+                          "  --answer bags=...   bags [1]", "  --answer meal=...   meal [false]"]),
+    "a page": (["visit"], ["  --answer elicitation=...   accept or decline"]),
+    "a form, half answered": (["book", "--answer", "bags=2"], None),
+})
+def test_questions_that_nobody_answers_are_printed_with_what_would(booking, words, lines):
+    ran = run("call", booking, *words)
+    first, *rest = ran.err.splitlines()
+    assert (ran.code, ran.out) == (3, "") and rest == (rest if lines is None else lines)
+    assert first.startswith("mcpkit: the server asks something before it answers: ")
+    ran = run("call", booking, *words, "--json")
+    error = json.loads(ran.err)["error"]
+    assert (ran.code, ran.out, error["exitCode"], error["kind"]) == (3, "", 3, "question")
+    assert [question["method"] for question in error["questions"].values()] == ["elicitation/create"]
+
+
+def test_a_legacy_server_is_not_told_of_what_nobody_answers(booking):
+    ran = run("call", booking, "book", "--era", "legacy")
+    assert ran.code == 1 and "Missing required client capability: elicitation" in ran.err
+
+
+class Terminal:
+    """Runs a command whose input and errors are a terminal; `typed` is there already."""
+
+    def __init__(self, words, typed=b"", **variables):
+        import pty
+        import termios
+        master, slave = pty.openpty()
+        modes = termios.tcgetattr(slave)
+        modes[3] &= ~termios.ECHO
+        termios.tcsetattr(slave, termios.TCSANOW, modes)
+        os.write(master, typed)
+        stdout = subprocess.PIPE if variables.pop("piped", True) else slave
+        with subprocess.Popen([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), *words],
+                              stdin=slave, stdout=stdout, stderr=slave, cwd=ROOT,
+                              env={**os.environ, "TERM": "xterm", **variables}) as child:
+            os.close(slave)
+            self.shown = self._read(master)
+            self.out = child.stdout.read().decode() if child.stdout else ""
+            self.code = child.wait(WAIT)
+
+    @staticmethod
+    def _read(master):
+        data = b""
+        with contextlib.suppress(OSError), open(master, "rb", buffering=0) as file:
+            for part in iter(lambda: file.read(4096), b""):
+                data += part
+        return data.decode().replace("\r\n", "\n")
+
+
+@needs_signals
+@each_era
+@table("words, typed, out, shown", {
+    "a form": (["book"], b"\nAda\nroof\nwindow\n2\ny\n", "accept ('Ada', 'window', 2, True)\n",
+               "the server asks: Who travels? (Ctrl-D declines)\n  name (Who travels.):   it cannot "
+               "be left out\n  name (Who travels.):   seat {window, aisle} [aisle]:   must be one of "
+               '"window", "aisle", but is "roof"\n  seat {window, aisle} [aisle]:   bags [1]:   meal '
+               "[false]: "),
+    "what is not answered yet": (["book", "--answer", "meal=true"], b"Ada\n\n\n",
+                                 "accept ('Ada', 'aisle', 1, True)\n", "bags [1]: "),
+    "nothing, where all is answered": (["book", "--answer", "name=Ada"], b"",
+                                       "accept ('Ada', 'aisle', 1, False)\n", ""),
+    "the end of input": (["book"], b"\x04", "decline None\n", "name (Who travels.): \n"),
+    "yes": (["confirm"], b"yes\n", "accept\n", "accept? (y/n) "),
+    "no": (["confirm"], b"no\n", "decline\n", "accept? (y/n) "),
+    "a page": (["visit"], b"y\n", "accept\n", "visit https://example.com/\\u202e, and then: done?"),
+})
+def test_who_sits_at_a_terminal_is_asked_on_standard_error(booking, words, typed, out, shown, era):
+    ran = Terminal(["call", booking, *words, "--era", era], typed)
+    assert (ran.code, ran.out) == (0, out) and shown in ran.shown
+
+
+@needs_signals
+def test_progress_is_a_bar_on_a_terminal_and_nothing_in_a_pipe(target):
+    shown = Terminal(["call", target, "report"]).shown
+    assert "\r[###############...............]  50% half" in shown and shown.endswith(" \r")
+    assert run("call", target, "report").err == ""
+
+
+@needs_signals
+@table("variables, painted", {"a terminal": ({}, True), "NO_COLOR": ({"NO_COLOR": "1"}, False),
+                              "a terminal that cannot": ({"TERM": "dumb"}, False),
+                              "a pipe": ({"piped": True}, False)})
+def test_colours_are_for_terminals_that_want_them(target, variables, painted):
+    ran = Terminal(["list", target], **{"piped": False, **variables})
+    assert ("\x1b[1msample 1.2.3" in ran.shown) == painted and "\x1b" not in ran.out
+
+
+def test_verbose_shows_what_a_server_logs_and_what_a_child_writes(target, tmp_path):
+    assert "info server: working\ndebug server: details" in run("call", target, "report", "-v").err
+    (tmp_path / "noisy.py").write_text("import sys\nprint('hello', flush=True)\nprint('\\x9b31m', "
+                                       "file=sys.stderr, flush=True)\nsys.path.insert(0, sys.argv[1])"
+                                       "\nimport mcpkit\nmcpkit.main(['serve', '--stdio'])")
+    command = ["--", sys.executable, str(tmp_path / "noisy.py"), str(ROOT)]
+    err = run("list", "-v", *command).err
+    assert "not a message: hello\n" in err and "stderr: \\x9b31m\n" in err
+    assert run("list", *command).err == ""
+
+
+def test_output_takes_the_one_part_that_is_not_for_the_eye(target, tmp_path):
+    path = tmp_path / "out"
+    for words, data in {("call", target, "picture"): b"\x89PNG",
+                        ("read", target, "sample://bytes"): b"\x00\xff",
+                        ("read", target, "sample://text"): b"hello"}.items():
+        ran = run(*words, "--output", str(path))
+        assert (ran.code, ran.out, path.read_bytes()) == (0, "", data)
+    assert run("read", target, "sample://bytes").out == (
+        "[sample://bytes, application/octet-stream, 2 bytes: --output FILE saves it]\n")
+    ran = run("read", target, "sample://text", "--output", str(tmp_path / "no" / "such"))
+    assert ran.code == 2 and "cannot be written" in ran.err
+
+
+BLOBS = [{"type": "image", "data": "AAAA"}, {"type": "audio", "data": "AAAA"}]
+TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+
+
+@table("blocks", {"two": BLOBS, "none": [], "two texts": TEXTS, "unreadable": [
+    {"type": "image", "data": "!"}, {"type": "image"}, 5]})
+def test_output_takes_nothing_where_there_is_no_telling_which(blocks, tmp_path):
+    error = find_error(mcpkit.save_block, blocks, str(tmp_path / "out"))
+    assert type(error) is UsageError and not (tmp_path / "out").exists()
+
+
+def test_a_name_that_is_nearly_right_is_told_which_one_was_meant(target):
+    assert run("call", target, "ad", "a=1").err.splitlines()[0] == (
+        "mcpkit: there is no ad; did you mean add?")
+    assert "did you mean greet?" in run("prompt", target, "great").err
+    assert run("call", target, "ad", "--json").err.count("\n") == 1
+
+
+def test_a_result_that_breaks_its_output_schema_is_a_warning_on_standard_error():
+    schema = {"type": "object", "required": ["n"]}
+    with Peer(lambda asked: legacy_peer(
+            asked, tools_list=lambda asked: http_answer(result(asked, {"tools": [{
+                "name": "a", "inputSchema": {"type": "object"}, "outputSchema": schema}]})),
+            tools_call=lambda asked: http_answer(result(asked, {
+                "content": [], "structuredContent": {}})))) as peer:
+        ran = run("call", peer.url, "a", "b=1")
+    assert ran.code == 0 and ran.err.startswith("mcpkit: the result of a breaks its outputSchema")
+
+
+CLIENT_WORDS = {"list": [], "call": ["add", "a=1"], "read": ["sample://text"],
+                "prompt": ["greet", "name=x"], "send": ["tools/list"], "probe": [],
+                "complete": ["prompt", "greet", "name", "A"], "listen": ["--tools"]}
+
+
+@pytest.mark.parametrize("name", CLIENT_WORDS)
+def test_c123_each_command_of_the_client_takes_all_its_options(name, tmp_path):
+    (tmp_path / "headers").write_text("X-Api-Key: a:b\n")
+    (tmp_path / "answers").write_text("{}")
+    server = build_sample_server(sessions=True)
+    with mcpkit.HTTPService(server, port=0) as service, telling(server):
+        words = ["--header", f"@{tmp_path / 'headers'}", "--header", "X-More: c", "--timeout", "9",
+                 "--max-time", "2", "--era", "legacy", "--answer", "a=b", "--root", str(tmp_path),
+                 "--answers", str(tmp_path / "answers"), "--json", "-v"]
+        ran = run(name, service.url, *CLIENT_WORDS[name], *words)
+    assert ran.code == (4 if name == "listen" else 0), ran.err
+    requests = re.findall(r"^> (?:POST|GET|DELETE) .*\n((?:> .*\n)+)", ran.err, flags=re.M)
+    assert len(requests) >= 3
+    assert all("> X-Api-Key: ***\n> X-More: ***\n" in request for request in requests)
+    assert "a:b" not in ran.err
+
+
+CONFIG = {"mcpServers": {"pong": {"command": sys.executable, "args": [
+    "${KIT}", "serve", "--stdio"], "env": {"KEY": "s3cret-of-file"}}}}
+
+
+@table("words, file", {
+    "a name": (["list", "pong"], ".mcp.json"), "another file": (["list", "pong"], "mcp.json"),
+    "an editor's file": (["list", "pong"], ".vscode/mcp.json"),
+    "the user's file": (["list", "pong"], "home/.cursor/mcp.json"),
+    "the user's settings": (["list", "pong"], "home/.config/Code/User/mcp.json"),
+    "a file that is named": (["list", "pong", "--config", "my.json"], "my.json"),
+    "an option instead of TARGET": (["list", "--config", "my.json", "--server", "pong"], "my.json"),
+    "before more words": (["call", "--server=pong", "pong", "message=x"], ".mcp.json"),
+    "the probe": (["probe", "pong"], ".mcp.json")})
+def test_a_server_of_a_configuration_file_goes_by_its_name(words, file, tmp_path):
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(json.dumps(CONFIG))
+    ran = run(*words, cwd=tmp_path, HOME=str(tmp_path / "home"), XDG_CONFIG_HOME=str(
+        tmp_path / "home" / ".config"), KIT=str(ROOT / "mcpkit.py"))
+    assert (ran.code, ran.err) == (0, "") and "pong" in ran.out
+
+
+def test_a_child_has_the_variables_and_the_folder_of_its_entry(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "show.py").write_text(
+        "import os\nfrom mcpkit import Server\nserver = Server('show')\n@server.tool\n"
+        "def show() -> str:\n    return os.environ['A'] + ' ' + os.path.basename(os.getcwd())")
+    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {"show": {
+        "command": sys.executable, "args": [str(ROOT / "mcpkit.py"), "serve", "show.py", "--stdio"],
+        "env": {"A": "one"}, "cwd": "there"}}}))
+    assert run("call", "show", "show", cwd=tmp_path).out == "one there\n"
+    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {"show": {
+        "command": sys.executable, "cwd": "nowhere"}}}))
+    ran = run("list", "show", cwd=tmp_path)
+    assert ran.code == 4 and "in nowhere: No such file" in ran.err
+
+
+def test_servers_lists_what_the_files_name_and_no_secret(tmp_path):
+    (tmp_path / ".mcp.json").write_text("{")
+    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {
+        "a": {"command": "/opt/bin/tool --key s3cret", "args": ["s3cret"], "env": {"K": "s3cret"}},
+        "b": {"url": "https://u:s3cret@h.example/s3cret?k=s3cret", "headers": {"K": "s3cret"}},
+        "c\x1b": {"type": "pigeon"}}}))
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    ran = run("servers", cwd=tmp_path, **home)
+    assert [line.split("  ")[0] for line in ran.out.splitlines()] == ["a", "b", "c\\x1b"]
+    assert ran.err.startswith("mcpkit: .mcp.json:1:2: ") and "s3cret" not in ran.out + ran.err
+    assert run("servers", "--json", cwd=tmp_path, **home).json["servers"][:2] == [
+        {"name": "a", "kind": "stdio", "where": "tool", "source": "mcp.json"},
+        {"name": "b", "kind": "http", "where": "h.example", "source": "mcp.json"}]
+    assert run("servers", "--config", ".mcp.json", cwd=tmp_path, **home).code == 2
+
+
+CONFIG_FAULTS = {
+    "an unknown name": (["list", "pang"], 2, "did you mean pong?"),
+    "an unknown name of a file": (["list", "pang", "--config", "mcp.json"], 2, "no server pang in"),
+    "no such file": (["list", "pong", "--config", "no.json"], 2, "no.json cannot be read"),
+    "a variable that is missing": (["list", "pong"], 2, "needs the variable KIT, which is not set"),
+    "a file and a URL": (["list", "http://127.0.0.1:1/", "--config", "mcp.json"], 2, "--config goes"),
+    "two servers": (["list", "--server", "pong", "--", "python3"], 2, "both --server and -- COMMAND"),
+    "a name and a URL": (["call", "http://h/", "pong", "--server", "pong"], 2, "both a URL and"),
+    "a child that is not there": (["list", "gone"], 4, "its last words: key ***"),
+}
+
+
+@cases(CONFIG_FAULTS)
+def test_a_server_that_no_file_has_is_one_line_without_secrets(case, tmp_path):
+    words, code, advice = case
+    config = {**CONFIG["mcpServers"], "gone": {
+        "command": sys.executable, "env": {"KEY": "s3cret-of-file"},
+        "args": ["-c", "import os, sys; sys.exit('key ' + os.environ['KEY'])"]}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"servers": config}))
+    ran = run(*words, cwd=tmp_path, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert (ran.code, ran.out) == (code, "") and advice in ran.err and ran.err.count("\n") == 1
+    assert "s3cret" not in ran.err
+
+
+def test_help_of_each_command_has_examples():
+    for name in mcpkit.COMMANDS:
+        assert f"\n  mcpkit.py {name}" in run(name, "--help").out
+    assert " -- python3 server.py" in run("--help").out
 
 
 def test_sse_prints_one_json_object_an_event(tmp_path):
@@ -9288,7 +9779,8 @@ def test_garbage_in_every_field_never_ends_in_a_traceback(capsys):
         return http_answer(result(asked, made))
 
     commands = [["list"], ["call", "x", "a=1"], ["read", "x://y"], ["prompt", "x"], ["probe"],
-                ["send", "a/b"]]
+                ["send", "a/b"], ["complete", "prompt", "x", "a", ""],
+                ["call", "x", "--answer", "name=Ada", "--answer", "elicitation:=5"]]
     with Peer(answer) as peer:
         for number in range(240):
             command, *rest = commands[number % len(commands)]
