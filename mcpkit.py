@@ -68,6 +68,7 @@ import secrets
 import select
 import socket
 import socketserver
+import string
 import struct
 import sys
 import threading
@@ -88,9 +89,9 @@ from typing import get_args, get_origin, get_type_hints
 __version__ = "0.1.0"
 __all__ = [
     "Auth", "Client", "Context", "Elicitation", "Elicited", "HTTPRefusal", "MCPError",
-    "MCPKitError", "Principal", "ProtocolError", "QuestionError", "Roots", "SSEEvent", "SSEParser",
-    "Sampling", "SchemaError", "Server", "ToolError", "ToolResult", "TransportError", "UsageError",
-    "main", "probe", "schema_errors",
+    "MCPKitError", "Network", "Principal", "ProtocolError", "QuestionError", "Roots", "SSEEvent",
+    "SSEParser", "Sampling", "SchemaError", "Server", "ToolError", "ToolResult", "TransportError",
+    "UsageError", "main", "probe", "schema_errors",
 ]
 
 
@@ -290,6 +291,8 @@ MAX_ANSWER_DEPTH = 400                 # well within what CPython's own encoder 
 MAX_PAGES = 1000
 MAX_ROUNDS = 20                        # of questions that a client answers for one result
 MAX_CACHED = 1000                      # results that a client keeps
+MAX_REDIRECTS = 5
+ADDRESS_SECONDS = 5.0                  # that one address of a host may take, if it has others
 RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
 RESUME_LEAST_SECONDS = 0.05            # the same, whatever the server says
 RESUME_ATTEMPTS = 5                    # in which no event came
@@ -8206,57 +8209,430 @@ class TimedResponse(http.client.HTTPResponse):
         self.fp = io.BufferedReader(self.timed)
 
 
-class PooledHandler(urllib.request.BaseHandler):
-    """A handler for a urllib opener that keeps the connections of each origin and reuses them."""
+# ---- the way to a server
 
-    def __init__(self, context: Any = None):
-        self._context = context                          # an ssl.SSLContext, None: the default
-        self._idle: Dict[tuple, list] = {}               # guarded by _lock, as _is_closed
+class Network(NamedTuple):
+    """How a client reaches servers over HTTP: through what, and which certificates it trusts.
+
+    `proxy` is the http URL of a proxy for every host, "" means none at all; with None HTTP_PROXY,
+    HTTPS_PROXY and NO_PROXY say, and never for this machine itself. `cacert` names a PEM file of
+    authorities to trust instead of the system's (or those of SSL_CERT_FILE). `client_cert` and
+    `client_key` name PEM files that say who we are; `insecure` trusts every certificate.
+    """
+
+    proxy: Optional[str] = None
+    cacert: Optional[str] = None
+    client_cert: Optional[str] = None
+    client_key: Optional[str] = None
+    insecure: bool = False
+
+
+class Proxy(NamedTuple):
+    """A proxy, and the value of Proxy-Authorization that it is given, "" for none."""
+
+    host: str
+    port: int
+    credentials: str
+
+
+class Way(NamedTuple):
+    """An origin, and the proxy through which it is reached, if any."""
+
+    scheme: str
+    host: str
+    port: int
+    proxy: Optional[Proxy]
+
+    @property
+    def address(self) -> str:
+        """The origin's "host:port"."""
+        return format_address(self.host, self.port)
+
+
+def format_address(host: str, port: int) -> str:
+    """Return "host:port", an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split_origin(url: str) -> Tuple[str, str, int]:
+    """Return the scheme, host and port of an http or https URL."""
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return parts.scheme, parts.hostname or "", port
+
+
+def parse_proxy(text: str) -> Proxy:
+    """Return the proxy that a URL names; raises UsageError, which does not repeat its password."""
+    url = text if "://" in text else "http://" + text
+    try:
+        parts = urllib.parse.urlsplit(url)
+        _, host, port = split_origin(url)
+    except ValueError:
+        parts, host = None, ""
+    if not host or parts.scheme != "http":
+        raise UsageError("a proxy is http://[USER:PASSWORD@]HOST[:PORT], and not "
+                         + (f"{parts.scheme}://{shorten(host)}" if parts else "this one"))
+    credentials = ""
+    if parts.username is not None:
+        pair = f"{parts.username}:{parts.password or ''}"
+        credentials = "Basic " + base64.b64encode(urllib.parse.unquote_to_bytes(pair)).decode()
+    return Proxy(host, port, credentials)
+
+
+def find_way(url: str, network: Network) -> Tuple[Way, str]:
+    """Return the way to a URL, and why a proxy of the environment is not on it, "" if none is."""
+    scheme, host, port = split_origin(url)
+    host = host if host.isascii() else host.encode("idna").decode("ascii")
+    proxy, bypassed = network.proxy, ""
+    if proxy is None:
+        proxy = urllib.request.getproxies().get(scheme)
+        if proxy and is_loopback(host):
+            proxy, bypassed = None, "proxy bypassed: loopback"
+        elif proxy and urllib.request.proxy_bypass(f"{host}:{port}"):
+            proxy, bypassed = None, "proxy bypassed: NO_PROXY"
+    return Way(scheme, host, port, parse_proxy(proxy) if proxy else None), bypassed
+
+
+def find_addresses(host: str, port: int, waits: Waits) -> list:
+    """Return what socket.getaddrinfo does, within the time limit: it knows none itself."""
+    look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    with contextlib.suppress(socket.gaierror):
+        return look_up(flags=socket.AI_NUMERICHOST)      # where nobody needs to be asked
+    import queue
+    found: queue.Queue = queue.Queue()
+
+    def run() -> None:
+        try:
+            found.put(look_up())
+        except Exception as error:                       # raised where it is waited for
+            found.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        outcome = found.get(timeout=waits.left())
+    except queue.Empty:
+        raise TransportError(f"name: the name service says nothing of {host}", True) from None
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def open_socket(host: str, port: int, waits: Waits, notes: List[str]) -> socket.socket:
+    """Return a socket connected to the first address of a host that answers.
+
+    `notes` is told where others did not. Raises what the only one did, or a TransportError.
+    """
+    addresses, failures = find_addresses(host, port, waits), []
+    for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
+        is_last = number == len(addresses)
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(waits.left() if is_last else min(waits.left() / 2, ADDRESS_SECONDS))
+            sock.connect(address)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            sock.close()
+            if len(addresses) == 1:
+                raise
+            failures.append(f"{address[0]} {describe_refusal(error)}")
+            continue
+        if failures:
+            notes.append(", ".join([*failures, f"{address[0]} ok"]))
+        return sock
+    raise TransportError(f"connect: nothing answers at {format_address(host, port)} "
+                         f"({', '.join(failures)})")
+
+
+def describe_refusal(error: OSError) -> str:
+    """Return in a word or two why an address could not be connected to."""
+    if isinstance(error, socket.timeout):
+        return "silent"
+    return "refused" if isinstance(error, ConnectionRefusedError) else shorten(error.strerror)
+
+
+def dial(way: Way, waits: Waits, notes: List[str]) -> socket.socket:
+    """Return a socket at whose other end the origin of a way is, or its proxy for plain http."""
+    if way.proxy is None:
+        return open_socket(way.host, way.port, waits, notes)
+    host, port, _ = way.proxy
+    try:
+        sock = open_socket(host, port, waits, notes)
+    except (OSError, TransportError) as error:
+        fault = explain_transport_error(error, f"http://{format_address(host, port)}", None, waits)
+        raise TransportError(f"proxy: {fault}", fault.timed_out) from None
+    if way.scheme == "https":
+        try:
+            open_tunnel(sock, way, waits)
+        except BaseException:
+            sock.close()
+            raise
+    return sock
+
+
+def open_tunnel(sock: socket.socket, way: Way, waits: Waits) -> None:
+    """Have a proxy connect us to an origin; raises TransportError when it will not."""
+    lines = [f"CONNECT {way.address} HTTP/1.1", f"Host: {way.address}"]
+    if way.proxy.credentials:
+        lines.append(f"Proxy-Authorization: {way.proxy.credentials}")
+    sock.settimeout(waits.left())
+    sock.sendall("\r\n".join(lines).encode("ascii") + b"\r\n\r\n")
+    with contextlib.closing(TimedResponse(sock, method="CONNECT", left=waits.left)) as response:
+        response.begin()
+        if not 200 <= response.status < 300:
+            raise explain_proxy(response, way)
+
+
+def explain_proxy(response: http.client.HTTPResponse, way: Way) -> TransportError:
+    """Return what a proxy means by a status of its own."""
+    if response.status == 407:
+        challenge = shorten(response.headers.get("Proxy-Authenticate", "without saying how"))
+        return TransportError(f"proxy: the proxy wants credentials (HTTP 407, {challenge}): give "
+                              "them as http://USER:PASSWORD@HOST:PORT")
+    return TransportError(f"proxy: the proxy refuses {way.address} (HTTP {response.status} "
+                          f"{shorten(response.reason)})")
+
+
+# ---- TLS: what it takes to trust a server, and what is said where it cannot be
+
+def build_tls_context(network: Network) -> Any:
+    """Return the ssl.SSLContext for a Network; UsageError for files that cannot be used."""
+    import ssl
+
+    def ask_for_password() -> str:                       # OpenSSL itself would ask the terminal
+        raise UsageError(f"the key in {network.client_key or network.client_cert} is encrypted")
+
+    if network.client_key is not None and network.client_cert is None:
+        raise UsageError("a client key is of no use without the client certificate it is for")
+    name = network.cacert
+    try:
+        context = ssl.create_default_context(cafile=network.cacert)
+        name = network.client_cert
+        if name is not None:
+            context.load_cert_chain(name, network.client_key, ask_for_password)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be used for TLS: {error.strerror or error}") from None
+    if hasattr(ssl, "VERIFY_X509_STRICT"):
+        # Asked for by default from 3.13 on; private authorities seldom keep all of RFC 5280.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return trust_everybody(context) if network.insecure else context
+
+
+def trust_everybody(context: Any) -> Any:
+    """Return an ssl.SSLContext that no longer checks certificates."""
+    import ssl
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def open_unchecked(way: Way, waits: Waits) -> Any:
+    """Return a TLS socket to an origin of which nothing is believed, and nothing sent to."""
+    import ssl
+    context = trust_everybody(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    sock = dial(way, waits, [])
+    try:
+        sock.settimeout(waits.left())
+        return context.wrap_socket(sock, server_hostname=way.host)
+    except BaseException:
+        sock.close()
+        raise
+
+
+class Certificate(NamedTuple):
+    """What a certificate says: whose it is, who vouches for it, for which days and names."""
+
+    subject: str
+    issuer: str
+    starts: str
+    ends: str
+    names: str
+
+
+def split_der(data: bytes) -> List[Tuple[int, bytes]]:
+    """Return the tag and contents of each element of DER; IndexError where it is cut short."""
+    parts, at = [], 0
+    while at < len(data):
+        tag, size, at = data[at], data[at + 1], at + 2
+        if size & 0x80:
+            width = size & 0x7f
+            size, at = int.from_bytes(data[at:at + width], "big"), at + width
+        parts.append((tag, data[at:at + size]))
+        at += size
+    return parts
+
+
+def parse_certificate(data: bytes) -> Certificate:
+    """Return what the DER of a certificate says; ValueError or IndexError when it is none.
+
+    The ssl module tells this only of certificates that it trusts. Spec: RFC 5280, 4.1.
+    """
+    (_, content), *_ = split_der(split_der(data)[0][1])
+    fields = [part for part in split_der(content) if part[0] != 0xa0]       # but the version
+    _, _, (_, issuer), (_, validity), (_, subject), *rest = fields
+    starts, ends = (_format_der_day(*part) for part in split_der(validity))
+    return Certificate(_format_der_name(subject), _format_der_name(issuer), starts, ends,
+                       ", ".join(_find_der_names(rest)))
+
+
+_DER_NAME_PARTS = {b"\x55\x04\x03": "CN", b"\x55\x04\x0a": "O"}
+_DER_SUBJECT_ALT_NAME = b"\x55\x1d\x11"
+
+
+def _format_der_name(name: bytes) -> str:
+    pairs = [split_der(pair)[:2] for _, group in split_der(name) for _, pair in split_der(group)]
+    texts = [f"{_DER_NAME_PARTS[kind]}={text.decode('utf-8', 'replace')}"
+             for (_, kind), (_, text) in pairs if kind in _DER_NAME_PARTS]
+    return shorten(", ".join(texts)) or "(nameless)"
+
+
+def _format_der_day(tag: int, time_text: bytes) -> str:
+    text = time_text.decode("ascii")
+    if tag == 0x17:                                      # UTCTime: a year of two digits
+        text = ("19" if text >= "50" else "20") + text
+    return shorten(f"{text[:4]}-{text[4:6]}-{text[6:8]}")
+
+
+def _find_der_names(fields: List[Tuple[int, bytes]]) -> Iterator[str]:
+    import ipaddress
+    extensions = [split_der(extension) for tag, data in fields if tag == 0xa3
+                  for _, extension in split_der(split_der(data)[0][1])]
+    for (_, kind), *_, (_, value) in extensions:
+        for tag, name in split_der(split_der(value)[0][1]) if kind == _DER_SUBJECT_ALT_NAME else ():
+            if tag == 0x82:
+                yield shorten(name)
+            elif tag == 0x87:
+                yield str(ipaddress.ip_address(name))
+
+
+# Why OpenSSL does not trust a certificate (X509_V_ERR_...), to what is said of it.
+UNKNOWN_ISSUER = ("the certificate of {host} was issued by {issuer}, which is not in the trust "
+                  "store; a TLS-inspecting proxy? Pass its authority with --cacert FILE")
+CERTIFICATE_FAULTS = {
+    9: "the certificate of {host} is not valid before {starts}: is this machine's clock right?",
+    10: "the certificate of {host} has expired on {ends}",
+    18: "the certificate of {host} is self-signed by {subject}: pass it with --cacert FILE if you "
+        "trust it",
+    19: UNKNOWN_ISSUER, 20: UNKNOWN_ISSUER, 21: UNKNOWN_ISSUER,
+    62: "the certificate is for {names}, not for {host}",
+    64: "the certificate is for {names}, not for {host}",
+}
+
+
+def explain_certificate(error: Any, way: Way, waits: Waits) -> TransportError:
+    """Return why a certificate is not trusted, with what it says of itself if it can be seen."""
+    code = 20 if way.proxy is not None and error.verify_code == 18 else error.verify_code
+    try:
+        # Only a handshake that succeeds shows it: one more, whose end is all that follows.
+        with open_unchecked(way, waits) as sock:
+            certificate = parse_certificate(sock.getpeercert(binary_form=True))
+    except (OSError, ValueError, IndexError, http.client.HTTPException, TransportError):
+        return TransportError(f"tls: the certificate of {way.host} is not trusted "
+                              f"({shorten(error.verify_message)})")
+    facts = certificate._asdict()
+    text = CERTIFICATE_FAULTS.get(code, "the certificate of {host} is not trusted: "
+                                  + shorten(error.verify_message).replace("{", "{{").replace(
+                                      "}", "}}"))
+    facts["names"] = facts["names"] or facts["subject"]
+    return TransportError("tls: " + text.format(host=way.host, **facts)
+                          + " (subject {subject}, issuer {issuer}, {starts} to {ends})".format(
+                              **facts))
+
+
+# ---- connections
+
+class PooledHandler(urllib.request.BaseHandler):
+    """A handler for a urllib opener that keeps the connections of each way and reuses them.
+
+    A request brings its `waits`, and a list of `notes` for what is worth telling of its way.
+    """
+
+    def __init__(self, network: Network = Network()):
+        self._network = network
+        self._context: Any = None                        # an ssl.SSLContext, made at first use
+        self._idle: Dict[Way, list] = {}               # guarded by _lock, as _is_closed
         self._is_closed = False
+        self._proven: set = set()                        # ways on which an answer came
         self._lock = threading.Lock()
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        """Send an http request."""
-        return self._open(request, http.client.HTTPConnection, {})
-
-    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        """Send an https request, through a CONNECT tunnel where a proxy is used."""
-        options = {} if self._context is None else {"context": self._context}
-        return self._open(request, http.client.HTTPSConnection, options)
-
-    def _open(self, request: Any, connect: Callable, options: dict) -> Any:
-        key = (request.type, request.host, request._tunnel_host)
-        connection = self._take(key)
+        """Send a request and return its response, of which the head has been read."""
+        way, note = find_way(request.full_url, self._network)
+        connection = self._take(way)
         if connection is None:
-            connection = connect(request.host, timeout=request.timeout, **options)
-            connection.response_class = functools.partial(TimedResponse, left=request.waits.left)
-            if request._tunnel_host:
-                proxy_headers = {}
-                if request.has_header("Proxy-authorization"):
-                    proxy_headers["Proxy-Authorization"] = request.unredirected_hdrs.pop(
-                        "Proxy-authorization")
-                connection.set_tunnel(request._tunnel_host, headers=proxy_headers)
-            connection.connect()
-        connection.sock.settimeout(request.timeout)
-        connection.response_class = functools.partial(TimedResponse, left=request.waits.left)
+            request.notes += [note] if note else []
+            connection = self._connect(way, request)
+        target, headers = request.selector, {**request.unredirected_hdrs, **request.headers}
+        if way.proxy is not None and way.scheme == "http":
+            target = f"http://{request.host}{request.selector}"
+            if way.proxy.credentials:
+                headers["Proxy-Authorization"] = way.proxy.credentials
         try:
-            headers = {**request.unredirected_hdrs, **request.headers}
-            connection.request(request.get_method(), request.selector, request.data, headers)
-            sock = connection.sock
-            response = connection.getresponse()
-        except BaseException:
+            return self._send(connection, way, request, target, headers)
+        except BaseException as error:
             connection.close()
+            if isinstance(error, ConnectionError) and self._speaks_tls(way, request.waits):
+                raise TransportError(f"tls: {way.address} speaks TLS, not plain HTTP: use "
+                                     "https://") from None
             raise
+
+    https_open = http_open
+
+    def _send(self, connection: Any, way: Way, request: Any, target: str,
+              headers: Headers) -> Any:
+        connection.sock.settimeout(request.waits.left())
+        connection.response_class = functools.partial(TimedResponse, left=request.waits.left)
+        # http.client adds Accept-Encoding: identity. Who compresses all the same is understood.
+        connection.request(request.get_method(), target, request.data, headers)
+        sock = connection.sock
+        response = connection.getresponse()
+        if response.status == 407 and way.proxy is not None:
+            response.close()
+            raise explain_proxy(response, way)
+        self._proven.add(way)
         response.msg = response.reason                   # what urllib's processors look at
-        response.pool_entry = (key, connection)
+        response.url = request.full_url
+        response.pool_entry = (way, connection)
         response.sock = sock
         return response
 
-    def _take(self, key: tuple) -> Optional[http.client.HTTPConnection]:
+    def _connect(self, way: Way, request: Any) -> http.client.HTTPConnection:
+        """Return a new connection to an origin, secured where its scheme wants that."""
+        connection = http.client.HTTPConnection(way.host, way.port)
+        connection.sock = dial(way, request.waits, request.notes)
+        if way.scheme == "https":
+            connection.default_port = http.client.HTTPS_PORT         # for the Host header
+            try:
+                connection.sock.settimeout(request.waits.left())
+                connection.sock = self._secure(connection.sock, way, request.waits)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _secure(self, sock: socket.socket, way: Way, waits: Waits) -> Any:
+        import ssl
+        with self._lock:
+            self._context = self._context or build_tls_context(self._network)
+        try:
+            return self._context.wrap_socket(sock, server_hostname=way.host)
+        except ssl.SSLCertVerificationError as error:
+            raise explain_certificate(error, way, waits) from None
+
+    def _speaks_tls(self, way: Way, waits: Waits) -> bool:
+        """Return whether a server that hangs up on plain HTTP takes a TLS handshake instead."""
+        if way.scheme != "http" or way.proxy is not None or way in self._proven:
+            return False
+        try:
+            open_unchecked(way, waits._replace(silence=min(waits.silence, 2.0))).close()
+        except (OSError, ValueError, TransportError):
+            return False
+        return True
+
+    def _take(self, way: Way) -> Optional[http.client.HTTPConnection]:
         """Return an idle connection that the server has not closed meanwhile."""
         while True:
             with self._lock:
-                idle = self._idle.get(key)
+                idle = self._idle.get(way)
                 connection = idle.pop() if idle else None
             if connection is None or not is_peer_gone(connection.sock):
                 return connection
@@ -8264,14 +8640,14 @@ class PooledHandler(urllib.request.BaseHandler):
 
     def give_back(self, response: Any) -> None:
         """Keep the connection of a response that was read to its end; close any other."""
-        key, connection = response.pool_entry
+        way, connection = response.pool_entry
         # read1 leaves a body of known length open at its end, one in chunks it closes.
         is_complete = response.isclosed() or response.length == 0
         response.close()
         with self._lock:
             is_kept = is_complete and connection.sock is not None and not self._is_closed
             if is_kept:
-                self._idle.setdefault(key, []).append(connection)
+                self._idle.setdefault(way, []).append(connection)
         if not is_kept:
             connection.close()
 
@@ -8284,20 +8660,280 @@ class PooledHandler(urllib.request.BaseHandler):
                 connection.close()
 
 
-def build_opener(url: str, handler: PooledHandler) -> urllib.request.OpenerDirector:
-    """Return an opener for one URL: through the proxy of the environment, but never to loopback.
-
-    It follows no redirects and treats no status as an exception: both are the caller's to judge.
-    """
+def build_opener(handler: PooledHandler) -> urllib.request.OpenerDirector:
+    """Return an opener that follows no redirects and treats no status as an exception: both are
+    the caller's to judge."""
     opener = urllib.request.OpenerDirector()
-    host = urllib.parse.urlsplit(url).hostname or ""
-    if not is_loopback(host):
-        opener.add_handler(urllib.request.ProxyHandler())
     opener.add_handler(handler)
     return opener
 
 
+def build_http_request(url: str, body: Optional[bytes], headers: Headers, method: str,
+                       waits: Waits) -> urllib.request.Request:
+    """Return a request as a PooledHandler wants it."""
+    request = urllib.request.Request(escape_url(url), body, headers, method=method)
+    request.waits, request.notes = waits, []
+    return request
+
+
+# ---- URLs and redirects
+
+def is_http_url(url: str) -> bool:
+    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+                and "@" not in parts.netloc)
+    except ValueError:                            # a port that is none, an unclosed [, a bad name
+        return False
+
+
+def escape_url(url: str) -> str:
+    """Return a URL in which the characters that no URL has are escaped, but for its host."""
+    head = re.match(r"[^/]*//[^/?#]*", url).group()
+    return head + urllib.parse.quote(url[len(head):], safe=string.punctuation)
+
+
+def resolve_reference(base: str, reference: str) -> Optional[str]:
+    """Return the http URL that a reference means, None when it means none. Spec: RFC 3986, 5.
+
+    Its characters are kept as they are, but for those that no URL has, which are escaped.
+    """
+    if re.search(r"[\x00-\x1f\x7f]", reference):
+        return None                                      # urllib would drop them, and say nothing
+    try:
+        url = urllib.parse.urljoin(base, reference.strip(" "))
+    except ValueError:
+        return None
+    return escape_url(url) if is_http_url(url) else None
+
+
+def is_same_origin(url: str, other: str) -> bool:
+    """Return whether two URLs have the same scheme, host and port. Spec: RFC 6454."""
+    return split_origin(url) == split_origin(other)
+
+
+def find_redirect(url: str, status: int, headers: Headers) -> str:
+    """Return the URL that a redirected request may be sent on to; ProtocolError if to none.
+
+    Only 307 and 308 keep a POST a POST. What a request carries is meant for one origin: it goes to
+    no other, except from http to https on one host.
+    """
+    location = headers.get("location", "")
+    target = resolve_reference(url, location) if location else None
+    text = f"HTTP {status} redirects to {shorten(target or location or 'nowhere')}"
+    if status not in (307, 308) or target is None:
+        raise ProtocolError(f"{text}: use that URL if you trust it; a POST is not sent on by "
+                            "itself")
+    (scheme, host, _), (new_scheme, new_host, _) = split_origin(url), split_origin(target)
+    is_upgrade = (scheme, new_scheme, host) == ("http", "https", new_host)
+    if not is_upgrade and not is_same_origin(url, target):
+        raise ProtocolError(f"{text}, which is another origin: use that URL if you trust it; "
+                            "nothing is sent there by itself")
+    return target
+
+
+# ---- bodies
+
+class Inflater:
+    """Undoes the compression of one body, in pieces of bounded size, so that no bomb goes off."""
+
+    PIECE_BYTES = 64 * 1024
+
+    def __init__(self, coding: str):
+        self._coding = coding
+        self._zlib: Any = None
+        self._rest = b""                                 # what is still compressed
+        self._is_full = False                            # zlib may hold back more
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to take before more bytes are read."""
+        return self._is_full or bool(self._rest)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the body may end here."""
+        return self._zlib is None or (self._zlib.eof and not self._rest)
+
+    def take(self, data: bytes) -> bytes:
+        """Return the next piece of what `data` and what came before hold; else ProtocolError."""
+        import zlib
+        data = self._rest + data
+        if self._zlib is None or (self._zlib.eof and data):          # gzip may have more members
+            # Some mean by deflate the bare format, without the two bytes that zlib begins with.
+            is_bare = self._coding == "deflate" and data[0] & 0x0f != 8
+            self._zlib = zlib.decompressobj(-15 if is_bare else 47)  # 47: gzip or zlib
+        try:
+            text = self._zlib.decompress(data, self.PIECE_BYTES)
+        except zlib.error as error:
+            raise ProtocolError(f"the answer is no {self._coding}, though its Content-Encoding "
+                                f"says so ({error})") from None
+        self._rest = self._zlib.unconsumed_tail or self._zlib.unused_data
+        self._is_full = len(text) == self.PIECE_BYTES
+        return text
+
+
+def find_inflater(coding: Optional[str]) -> Optional[Inflater]:
+    """Return what undoes a Content-Encoding, None where there is nothing to undo."""
+    coding = (coding or "identity").strip().lower()
+    if coding in ("gzip", "x-gzip", "deflate"):
+        return Inflater(coding)
+    if coding in ("identity", ""):
+        return None
+    raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
+                        "for and cannot be read")
+
+
 NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
+
+
+class BodyReading:
+    """Reads the body of one response, within its limits of bytes and time."""
+
+    def __init__(self, max_bytes: int, waits: Waits):
+        self.size = 0
+        self.noted = bytearray()
+        self.is_stream = False
+        self.waits = waits
+        self._max_bytes = max_bytes
+        self._came = 0                       # bytes as they came, before they were decompressed
+        self._inflater: Optional[Inflater] = None
+
+    def read_some(self, response: Any) -> bytes:
+        """Return the bytes that have come, at least one; none at the end."""
+        if self._came == 0:
+            self._inflater = find_inflater(response.headers.get("Content-Encoding"))
+        data = b""
+        while not data:
+            if self._inflater is not None and self._inflater.has_more:
+                data = self._inflater.take(b"")
+                continue
+            data = self._read_raw(response)
+            if not data:
+                break
+            data = data if self._inflater is None else self._inflater.take(data)
+        self.size += len(data)
+        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
+        if max(self.size, self._came) > self._max_bytes:
+            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+        return data
+
+    def _read_raw(self, response: Any) -> bytes:
+        if response.isclosed():              # from 3.13 on with the last byte, not after it
+            data = b""
+        else:
+            # read1 gives what there is. read(n) would wait for n bytes that may never come.
+            self.waits.left()
+            data = response.read1(65536)
+        is_cut = response.length or (self._inflater and not self._inflater.is_complete)
+        if not data and is_cut:              # of the Content-Length: http.client lets it pass
+            raise http.client.IncompleteRead(b"", response.length)
+        self._came += len(data)
+        return data
+
+    def read_all(self, response: Any) -> bytes:
+        """Return the whole body."""
+        return b"".join(iter(lambda: self.read_some(response), b""))
+
+    def finish(self, response: Any) -> None:
+        """Read the end of a stream if it is there already, so that its connection can be kept."""
+        try:
+            response.timed.left = lambda: 0.02
+            response.read1(1)
+        except (OSError, http.client.HTTPException):
+            pass
+
+
+def _lower_headers(response: Any) -> Headers:
+    if response is None:
+        return {}
+    headers: Headers = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
+TRANSPORT_FAULTS = (
+    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
+    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
+    (OSError, "WRONG_VERSION_NUMBER", "tls",
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "RECORD_LAYER_FAILURE", "tls",        # OpenSSL's word for it from 3.2 on
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "CERTIFICATE_REQUIRED", "tls",
+     "{host}:{port} wants to know us by a certificate: --client-cert FILE"),
+    (OSError, "ALERT_UNKNOWN_CA", "tls", "{host}:{port} does not trust our certificate"),
+    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
+    (http.client.RemoteDisconnected, "", "connection",
+     "{host}:{port} closed the connection without an answer"),
+    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
+    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
+     "its answer"),
+    (http.client.BadStatusLine, "\x15\x03", "tls",    # how a TLS server complains of plain HTTP
+     "{host}:{port} speaks TLS, not plain HTTP: use https://"),
+    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
+    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
+    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
+)
+
+
+def explain_transport_error(error: Exception, url: str, response: Any,
+                            waits: Waits) -> MCPKitError:
+    """Return the error of the family that says in one line which layer failed, and how."""
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
+    if isinstance(error, MCPKitError):
+        return error
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if isinstance(error, socket.timeout):
+        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
+                else "no answer")
+        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
+                              timed_out=True)
+    for kind, words, layer, text in TRANSPORT_FAULTS:
+        if isinstance(error, kind) and words in str(error):
+            return TransportError(f"{layer}: " + text.format(
+                host=parts.hostname, port=port, text=shorten(str(error))))
+    return TransportError(str(error))
+
+
+class FormSender:
+    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
+
+    def __init__(self, url: str, max_bytes: int, network: Network = Network()):
+        self._url = url
+        self._max_bytes = max_bytes
+        self._pool = PooledHandler(network)
+        self._opener = build_opener(self._pool)
+
+    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
+             seconds: float) -> Tuple[int, bytes]:
+        """Post a form and return the status and the body of the answer, whatever they are.
+
+        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
+        there is no answer within `seconds`, ProtocolError when it is too large.
+        """
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+                   "User-Agent": f"mcpkit/{__version__}"}
+        waits = Waits(seconds, time.monotonic() + seconds)
+        request = build_http_request(
+            self._url, urllib.parse.urlencode(form).encode("ascii"), headers, "POST", waits)
+        response = None
+        try:
+            response = self._opener.open(request, timeout=waits.left())
+            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
+        except (OSError, http.client.HTTPException, MCPKitError) as error:
+            raise explain_transport_error(error, self._url, response, waits) from None
+        finally:
+            if response is not None:
+                self._pool.give_back(response)
 
 
 # =============================================================================================
@@ -8321,6 +8957,11 @@ class Exchange(NamedTuple):
     is_stream: bool
     seconds: float
     error: Optional[str]
+    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
+
+
+def _ignore(*_: Any) -> None:
+    """Take no notice."""
 
 
 def format_own(message: dict) -> bytes:
@@ -8338,13 +8979,13 @@ class HTTPTransport:
     noise: Sequence[str] = ()
 
     def __init__(self, url: str, headers: Headers, max_bytes: int,
-                 observe: Callable[[Exchange], None]):
+                 observe: Callable[[Exchange], None], network: Network = Network()):
         self.url = url
         self._headers = headers
         self._max_bytes = max_bytes
         self._observe = observe
-        self._pool = PooledHandler()
-        self._opener = build_opener(url, self._pool)
+        self._pool = PooledHandler(network)
+        self._opener = build_opener(self._pool)
         self._open_responses: Dict[Any, Any] = {}     # by request id; changed key by key
 
     def exchange(self, message: dict, headers: Headers, waits: Waits,
@@ -8419,27 +9060,40 @@ class HTTPTransport:
 
     def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
               request_id: Any, on_message: Callable, place: Optional[Place]) -> Incoming:
+        """Send a request, also on where it is redirected to if it may go there."""
+        url = self.url
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = self._send_to(url, method, body, headers, waits, request_id, on_message, place)
+            if not 300 <= answer.status < 400:
+                return answer
+            url = find_redirect(url, answer.status, answer.headers)
+            if answer.status == 308:             # for good
+                self.url = url
+        raise ProtocolError(f"more than {MAX_REDIRECTS} redirects, the last one to {shorten(url)}")
+
+    def _send_to(self, url: str, method: str, body: Optional[bytes], headers: Headers,
+                 waits: Waits, request_id: Any, on_message: Callable, place: Optional[Place]
+                 ) -> Incoming:
         started = time.monotonic()
         headers = {"User-Agent": f"mcpkit/{__version__}", **headers, **self._headers}
         reading = BodyReading(self._max_bytes, waits)
+        request = build_http_request(url, body, headers, method, waits)
         response, error = None, None
         try:
-            request = urllib.request.Request(self.url, body, headers, method=method)
-            request.waits = waits
             response = self._opener.open(request, timeout=waits.left())
             if place is not None and (method == "GET" or request_id is not None):
                 self._open_responses[request_id] = response
             return self._read(response, reading, request_id, on_message, place)
         except (OSError, http.client.HTTPException, MCPKitError) as caught:
-            error = explain_transport_error(caught, self.url, response, waits)
+            error = explain_transport_error(caught, url, response, waits)
             raise error from None
         finally:
             if self._open_responses.get(request_id) is response:
                 self._open_responses.pop(request_id, None)
             self._observe(Exchange(
-                method, self.url, headers, body or b"", response.status if response else None,
+                method, url, headers, body or b"", response.status if response else None,
                 _lower_headers(response), bytes(reading.noted), reading.size, reading.is_stream,
-                time.monotonic() - started, str(error) if error else None))
+                time.monotonic() - started, str(error) if error else None, tuple(request.notes)))
             if response is not None:
                 self._pool.give_back(response)
 
@@ -8449,9 +9103,7 @@ class HTTPTransport:
         headers = _lower_headers(response)
         kind = parse_media_type(headers.get("content-type"))
         if 300 <= response.status < 400:
-            raise ProtocolError(f"HTTP {response.status} redirects to "
-                                f"{shorten(headers.get('location', 'nowhere'))}: use that URL if "
-                                "you trust it; a POST is not sent on by itself")
+            return Incoming(response.status, headers, None)
         if kind == STREAM_TYPE and response.status == 200:
             reading.is_stream = True
             if place is None:
@@ -8527,146 +9179,6 @@ def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Option
         if isinstance(part, dict) and "method" in part:
             on_message(part)
     return parse_answer(value, request_id)
-
-
-class FormSender:
-    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
-
-    def __init__(self, url: str, max_bytes: int):
-        self._url = url
-        self._max_bytes = max_bytes
-        self._pool = PooledHandler()
-        self._opener = build_opener(url, self._pool)
-
-    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
-             seconds: float) -> Tuple[int, bytes]:
-        """Post a form and return the status and the body of the answer, whatever they are.
-
-        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
-        there is no answer within `seconds`, ProtocolError when it is too large.
-        """
-        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
-        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
-                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
-                   "User-Agent": f"mcpkit/{__version__}"}
-        waits = Waits(seconds, time.monotonic() + seconds)
-        request = urllib.request.Request(
-            self._url, urllib.parse.urlencode(form).encode("ascii"), headers)
-        request.waits = waits
-        response = None
-        try:
-            response = self._opener.open(request, timeout=waits.left())
-            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
-        except (OSError, http.client.HTTPException, MCPKitError) as error:
-            raise explain_transport_error(error, self._url, response, waits) from None
-        finally:
-            if response is not None:
-                self._pool.give_back(response)
-
-
-class BodyReading:
-    """Reads the body of one response, within its limits of bytes and time."""
-
-    def __init__(self, max_bytes: int, waits: Waits):
-        self.size = 0
-        self.noted = bytearray()
-        self.is_stream = False
-        self._max_bytes = max_bytes
-        self._waits = waits
-
-    def read_some(self, response: Any) -> bytes:
-        """Return the bytes that have come, at least one; none at the end."""
-        # read1 gives what there is. read(n) would wait for n bytes that an open stream never has.
-        if response.isclosed():              # from 3.13 on with the last byte, not after it
-            return b""
-        self._waits.left()
-        data = response.read1(65536)
-        if not data and response.length:     # of the Content-Length: http.client lets it pass
-            raise http.client.IncompleteRead(b"", response.length)
-        self.size += len(data)
-        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        if self.size > self._max_bytes:
-            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
-        return data
-
-    def read_all(self, response: Any) -> bytes:
-        """Return the whole body."""
-        return b"".join(iter(lambda: self.read_some(response), b""))
-
-    def finish(self, response: Any) -> None:
-        """Read the end of a stream if it is there already, so that its connection can be kept."""
-        try:
-            response.timed.left = lambda: 0.02
-            response.read1(1)
-        except (OSError, http.client.HTTPException):
-            pass
-
-
-def _lower_headers(response: Any) -> Headers:
-    if response is None:
-        return {}
-    headers: Headers = {}
-    for name, value in response.headers.items():
-        name = name.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
-def _ignore(*_: Any) -> None:
-    """Take no notice."""
-
-
-# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
-TRANSPORT_FAULTS = (
-    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
-    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
-    (OSError, "WRONG_VERSION_NUMBER", "tls",
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "CERTIFICATE_VERIFY_FAILED", "tls",
-     "the certificate of {host} is not trusted ({text})"),
-    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
-    (OSError, "Tunnel connection failed", "proxy", "the proxy refuses {host}:{port} ({text})"),
-    (http.client.RemoteDisconnected, "", "connection",
-     "{host}:{port} closed the connection without an answer"),
-    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
-    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
-     "its answer"),
-    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
-    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
-    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
-)
-
-
-def is_http_url(url: str) -> bool:
-    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        (parts.hostname or "").encode("idna")
-        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-                and "@" not in parts.netloc)
-    except ValueError:                            # a port that is none, an unclosed [, a bad name
-        return False
-
-
-def explain_transport_error(error: Exception, url: str, response: Any,
-                            waits: Waits) -> MCPKitError:
-    """Return the error of the family that says in one line which layer failed, and how."""
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
-        error = error.reason
-    if isinstance(error, MCPKitError):
-        return error
-    parts = urllib.parse.urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    if isinstance(error, socket.timeout):
-        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
-                else "no answer")
-        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
-                              timed_out=True)
-    for kind, words, layer, text in TRANSPORT_FAULTS:
-        if isinstance(error, kind) and words in str(error):
-            return TransportError(f"{layer}: " + text.format(
-                host=parts.hostname, port=port, text=shorten(str(error))))
-    return TransportError(str(error))
 
 
 class StdioTransport:
@@ -8961,9 +9473,10 @@ class Client:
 
     `target` is the URL of a Streamable HTTP endpoint, or the command of a stdio server as a list,
     which runs in the folder `cwd` with the variables `env` on top of ours. `headers` go with every
-    HTTP request. `era` "auto" finds out whether the server is modern or legacy. `timeout` is how
-    many seconds the server may be silent, `max_time` how many one call may take in all; `until`
-    ends all waiting at a moment of time.monotonic().
+    HTTP request, and `network` says by which way (see `Network`). `era` "auto" finds out whether
+    the server is modern or legacy. `timeout` is how many seconds the server may be silent,
+    `max_time` how many one call may take in all; `until` ends all waiting at a moment of
+    time.monotonic().
     `on_elicit`, `on_sample` and `on_roots` answer what the server asks (see `Responder`), in both
     eras. `on_log(level, data, logger)` gets its log messages, from `log_level` on ("info" where
     none is given). `on_notification(method, params)` is called for everything that it tells,
@@ -8978,7 +9491,8 @@ class Client:
     def __init__(self, target: Union[str, List[str]], *, headers: Optional[Headers] = None,
                  era: str = "auto", timeout: float = 30.0, max_time: float = 600.0,
                  discover_timeout: float = DISCOVER_SECONDS, max_bytes: int = MAX_ANSWER_BYTES,
-                 until: Optional[float] = None, client_info: Optional[dict] = None,
+                 until: Optional[float] = None, network: Network = Network(),
+                 client_info: Optional[dict] = None,
                  capabilities: Optional[dict] = None,
                  on_elicit: Optional[Callable[[dict], Any]] = None,
                  on_sample: Optional[Callable[[dict], Any]] = None,
@@ -9001,6 +9515,7 @@ class Client:
         self._discover_timeout = discover_timeout
         self._until = until                       # of time.monotonic(): nothing waits longer
         self._max_bytes = max_bytes
+        self._network = network
         self._observe = observe
         self._on_notification = on_notification
         self._on_log = on_log
@@ -9095,7 +9610,8 @@ class Client:
                                   self._note_junk, *self._place)
         if not is_http_url(self._target):
             raise UsageError(f"not an http or https URL: {shorten(self._target)}")
-        return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe)
+        return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe,
+                             self._network)
 
     def _discover(self) -> None:
         """Ask what the server speaks; fall back to the handshake unless it is plainly modern."""
@@ -9652,11 +10168,22 @@ def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
     return explain_body(status, exchange.headers, text)
 
 
+# What to do about a note on the way: one that ends in "ok" names addresses.
+WAY_HINTS = {True: "the server listens at one of its addresses only: use that one in the URL, or "
+               "have the server listen at all", False: ""}
+
+
 def explain_exchange(exchange: Exchange) -> List[Check]:
     """Return what is worth a line about one exchange that went well."""
-    checks = []
+    checks = [Check("way", "note", note, WAY_HINTS[note.endswith(" ok")])
+              for note in exchange.notes]
     message = json.loads(exchange.request_body or b"{}")
-    if exchange.status is not None and "id" not in message and message:
+    if exchange.status is not None and not 200 <= exchange.status < 300:
+        where = exchange.headers.get("location")
+        checks.append(Check("step", "note", f"{message.get('method', exchange.method)} was "
+                            f"answered with HTTP {exchange.status}"
+                            + (f", Location: {shorten(where)}" if where else "")))
+    elif exchange.status is not None and "id" not in message and message:
         if exchange.status != 202:
             checks.append(Check("notification-status", "warning", f"{message['method']} was "
                                 f"answered with HTTP {exchange.status}", "it should be 202 "
@@ -9772,7 +10299,7 @@ class EraReport:
 def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = PROBE_SECONDS,
           max_bytes: int = PROBE_ANSWER_BYTES, headers: Optional[Headers] = None,
           env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
-          observe: Callable[[Exchange], None] = _ignore) -> dict:
+          network: Network = Network(), observe: Callable[[Exchange], None] = _ignore) -> dict:
     """Return a report on a server: a URL, or the command of a stdio server as a list (see Client).
 
     Legacy: `initialize`, `notifications/initialized`, `tools/list`; modern, unless `era` is
@@ -9792,7 +10319,8 @@ def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = 
 
     def make_client(name: str) -> Client:
         return Client(target, era=name, timeout=timeout, until=started + timeout, headers=headers,
-                      max_bytes=max_bytes, env=env, cwd=cwd, observe=note)
+                      max_bytes=max_bytes, env=env, cwd=cwd, network=network,
+                      observe=note)
 
     reports: List[EraReport] = []
     for name in ("legacy", "modern") if era == "auto" else (era,):
@@ -10199,8 +10727,9 @@ def open_client(options: Any) -> Iterator[Client]:
     server, answers = find_server(options), read_answers(options)
     headers = {**server.headers, **parse_headers(options.header)}
     client = Client(
-        server.target, headers=headers, env=server.env, cwd=server.cwd, era=options.era,
-        timeout=options.timeout, until=options.max_time and time.monotonic() + options.max_time,
+        server.target, headers=headers, network=parse_network(options), env=server.env,
+        cwd=server.cwd, era=options.era, timeout=options.timeout,
+        until=options.max_time and time.monotonic() + options.max_time,
         capabilities={"elicitation": {"form": {}, "url": {}}}, **answers.handlers,
         on_roots=(lambda: find_roots(options.root)) if options.root else None,
         on_log=functools.partial(print_log, options) if options.verbose else None,
@@ -10561,6 +11090,14 @@ def describe_open(key: str, question: Any) -> List[str]:
                                                 "   accept or decline")]
 
 
+def parse_network(options: Any) -> Network:
+    """Return how the options say that servers are reached."""
+    if options.insecure:
+        log_line("mcpkit: warning: --insecure: no certificate is checked, so anybody on the way "
+                 "can read and change everything, credentials too")
+    return Network(*(getattr(options, name) for name in Network._fields))
+
+
 # ---- commands of the client
 
 def parse_headers(values: List[str]) -> Headers:
@@ -10857,7 +11394,8 @@ def run_probe(options: Any) -> int:
     report = probe(server.target, era=options.era, env=server.env, cwd=server.cwd,
                    timeout=min(options.timeout, options.max_time or options.timeout),
                    headers={**server.headers, **parse_headers(options.header)},
-                   max_bytes=options.max_bytes, observe=find_observer(options))
+                   max_bytes=options.max_bytes, network=parse_network(options),
+                   observe=find_observer(options))
     report = hide_secrets({**report, "target": options.server or options.target or server.target},
                           options.hidden)
     if options.json:
@@ -10902,6 +11440,7 @@ def print_exchange(hidden: Dict[str, str], exchange: Exchange) -> None:
         lines.append(f"< HTTP {exchange.status}")
         lines += [f"< {name}: {value}" for name, value in exchange.headers.items()]
     lines.append(f"< {shorten(exchange.answer, 4000)}")
+    lines += [f"  {note}" for note in exchange.notes]
     lines.append(f"  {exchange.seconds * 1000:.1f} ms"
                  + (f", failed: {exchange.error}" if exchange.error else ""))
     log_line("\n".join(escape_text(hide_secrets(line, hidden)) for line in lines))
@@ -11105,6 +11644,22 @@ def add_client_options(command: Any, has_target: bool) -> None:
                          help="speak to it in this era only (%(default)s: find out)")
     command.add_argument("-v", "--verbose", action="store_true",
                          help="show each exchange, and what the server logs, on standard error")
+    add_network_options(command)
+
+
+def add_network_options(command: Any) -> None:
+    """Add the options that make a Network."""
+    group = command.add_mutually_exclusive_group()
+    group.add_argument("--proxy", metavar="URL", help="reach every host through this proxy "
+                       "(none given: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say)")
+    group.add_argument("--no-proxy", dest="proxy", action="store_const", const="",
+                       help="use no proxy, whatever the environment says")
+    command.add_argument("--cacert", metavar="FILE",
+                         help="trust the authorities in this PEM file, not the system's")
+    command.add_argument("--client-cert", metavar="FILE", help="our certificate, and perhaps its "
+                         "key, for servers that want to know us by one (PEM)")
+    command.add_argument("--client-key", metavar="FILE", help="the key of --client-cert (PEM)")
+    command.add_argument("--insecure", action="store_true", help="check no certificate")
 
 
 def add_probe_options(command: Any) -> None:

@@ -28,6 +28,7 @@ import random
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -35,6 +36,7 @@ import time
 import typing
 import urllib.parse
 import uuid
+import zlib
 from typing import (
     Annotated, Any, Dict, FrozenSet, Iterable, List, Literal, Mapping, NamedTuple, NewType,
     Optional, Sequence, Set, Tuple, TypedDict, Union,
@@ -7512,14 +7514,16 @@ class Asked(typing.NamedTuple):
 class Peer:
     """A scripted HTTP server: `answer(asked)` gives the bytes, or an iterable of them, to send.
 
-    Each connection carries one request. `asked` keeps them all.
+    Each connection carries one request. `asked` keeps them all. With `tls`, an ssl.SSLContext, it
+    is an https server; with `tunnel` a proxy that answers itself in the tunnels that it opens.
     """
 
-    def __init__(self, answer):
-        self.answer, self.asked = answer, []
+    def __init__(self, answer, tls=None, tunnel=None):
+        self.answer, self.asked, self.tls, self.tunnel = answer, [], tls, tunnel
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.origin = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self.url = f"{self.origin}/mcp"
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self):
@@ -7536,7 +7540,15 @@ class Peer:
 
     def _serve(self, sock):
         # A request that is cut short belongs to a client that gave up, which the test knows.
-        with contextlib.suppress(OSError, ValueError), sock, sock.makefile("rb") as data:
+        with contextlib.suppress(OSError, ValueError), sock:
+            if self.tls is None:
+                self._serve_one(sock)
+            else:
+                with self.tls.wrap_socket(sock, server_side=True) as secured:
+                    self._serve_one(secured)
+
+    def _serve_one(self, sock):
+        with sock.makefile("rb") as data:
             line = data.readline().decode().split()
             if not line:
                 return                           # a client that went before it asked
@@ -7553,6 +7565,9 @@ class Peer:
             answer = self.answer(asked)
             for part in [answer] if isinstance(answer, bytes) else answer:
                 sock.sendall(part)
+        if line[0] == "CONNECT" and self.tunnel is not None:
+            with self.tunnel.wrap_socket(sock, server_side=True) as secured:
+                self._serve_one(secured)
 
     @property
     def methods(self):
@@ -7581,6 +7596,486 @@ def result(asked, value):
 
 def event(message):
     return b"data: " + json.dumps(message).encode() + b"\n\n"
+
+
+def redirect(status, location):
+    return http_answer(b"", status, "text/plain", *([f"Location: {location}"] if location else []))
+
+
+@pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
+def test_c62_a_post_is_sent_on_unchanged_where_the_status_allows_it(status):
+    def answer(asked):
+        return legacy_peer(asked) if asked.path == "/mcp/?a=%20b" else redirect(
+            status, "/mcp/?a=%20b")
+
+    with Peer(answer) as peer, Client(peer.url, era="legacy", headers={"X-Key": "k"},
+                                      timeout=WAIT) as client:
+        assert client.list_tools() == []
+    paths = [asked.path for asked in peer.asked]
+    if status.startswith("308"):             # for good: asked once
+        assert paths == ["/mcp", *["/mcp/?a=%20b"] * 3]
+    else:
+        assert paths == ["/mcp", "/mcp/?a=%20b"] * 3
+    assert peer.asked[0].message == peer.asked[1].message
+    assert {(asked.method, asked.headers["x-key"]) for asked in peer.asked} == {("POST", "k")}
+
+
+@table("status, location, words", {
+    **{f"C62 {status}": (f"{status} Moved", "/mcp/", f"HTTP {status} redirects to ORIGIN/mcp/: ")
+       for status in (301, 302, 303, 300)},
+    "C63 another host": ("308 Moved", "http://evil.example/m",
+                         "HTTP 308 redirects to http://evil.example/m, which is another origin"),
+    "C63 another port": ("307 Moved", "http://127.0.0.1:9/m",
+                         "redirects to http://127.0.0.1:9/m, which is another origin"),
+    "another host by its name alone": ("308 Moved", "//evil.example/m", "http://evil.example/m"),
+    "https on another host": ("308 Moved", "https://evil.example/m", "another origin"),
+    "a file": ("308 Moved", "file:///etc/passwd", "redirects to file:///etc/passwd: "),
+    "somebody's name": ("308 Moved", "http://a@127.0.0.1/m", "redirects to http://a@127.0.0.1/m:"),
+    "a control character": ("308 Moved", "/m\x0bx", r"redirects to /m\x0bx: "),
+    "nowhere": ("308 Moved", None, "HTTP 308 redirects to nowhere"),
+    "not modified": ("304 Not Modified", None, "HTTP 304 redirects to nowhere"),
+    "C63 round and round": ("308 Moved", "/mcp", "more than 5 redirects, the last one to ORIGIN"),
+})
+def test_c63_what_a_request_carries_is_never_sent_where_it_may_not_go(status, location, words):
+    secrets = {"Authorization": "Bearer x", "X-Key": "k"}
+    with Peer(lambda asked: redirect(status, location)) as peer:
+        with pytest.raises(ProtocolError) as caught:
+            Client(peer.url, era="legacy", headers=secrets, timeout=WAIT).connect()
+    assert words.replace("ORIGIN", peer.origin) in str(caught.value)
+    assert peer.methods == ["initialize"] * (6 if location == "/mcp" else 1)
+
+
+def test_c63_a_session_does_not_cross_an_origin_either():
+    with Peer(lambda asked: http_answer(b"")) as other, Peer(lambda asked: (
+            redirect("308 Moved", other.url) if "mcp-session-id" in asked.headers
+            else legacy_peer(asked, session="s"))) as peer:
+        with pytest.raises(ProtocolError, match=f"redirects to {other.url}, which is another"):
+            Client(peer.url, era="legacy", timeout=WAIT).connect()
+    assert other.asked == []
+
+
+def test_c63_http_may_become_https_on_the_same_host(certificates):
+    with Peer(legacy_peer, tls=certificates.server()) as secure:
+        with Peer(lambda asked: redirect("308 Moved", secure.url)) as peer:
+            with Client(peer.url, era="legacy", headers={"X-Key": "k"}, timeout=WAIT,
+                        network=mcpkit.Network(cacert=certificates.path("ca.pem"))) as client:
+                assert client.list_tools() == []
+    assert len(peer.asked) == 1 and len(secure.asked) == 3
+    assert secure.asked[0].headers["x-key"] == "k"
+
+
+def test_the_probe_tells_of_a_redirect_that_it_followed(pong):
+    def answer(asked):
+        return redirect("308 Moved", "/new") if asked.path == "/mcp" else legacy_peer(asked)
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, era="legacy")
+    assert find_check(report, "step")["message"] == (
+        "initialize was answered with HTTP 308, Location: /new")
+
+
+# ---- proxies
+
+@table("url, no_proxy, expected", {
+    "C65 loopback": ("http://127.0.0.1:8000/mcp", "", "loopback"),
+    "C65 loopback by name": ("http://localhost/mcp", "", "loopback"),
+    "C65 loopback of IPv6": ("http://[::1]:8000/mcp", "", "loopback"),
+    "C65 a host": ("http://a.example/mcp", "b.example,a.example", "NO_PROXY"),
+    "C65 a suffix": ("http://x.a.example/mcp", ".a.example", "NO_PROXY"),
+    "C65 everything": ("http://a.example/mcp", "*", "NO_PROXY"),
+    "C65 host and port": ("http://a.example:81/mcp", "a.example:81", "NO_PROXY"),
+    "the port of the scheme": ("http://a.example/mcp", "a.example:80", "NO_PROXY"),
+    "C65 another port": ("http://a.example:82/mcp", "a.example:81", "proxy"),
+    "a name that ends alike": ("http://xa.example/mcp", "a.example", "proxy"),
+    "nothing": ("http://a.example/mcp", "", "proxy"),
+    "another scheme": ("https://a.example/mcp", "", "none"),
+})
+def test_the_environment_says_which_hosts_are_reached_through_a_proxy(
+        url, no_proxy, expected, monkeypatch):
+    for name in ("http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", "http://ada:a%20b@proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    way, note = mcpkit.find_way(url, mcpkit.Network())
+    if expected == "proxy":
+        assert way.proxy == ("proxy.example", 3128, "Basic YWRhOmEgYg==") and note == ""
+    else:
+        assert way.proxy is None
+        assert note == ("" if expected == "none" else f"proxy bypassed: {expected}")
+    assert mcpkit.find_way(url, mcpkit.Network(proxy="p:1"))[0].proxy == ("p", 1, "")
+    assert mcpkit.find_way(url, mcpkit.Network(proxy="")) == (way._replace(proxy=None), "")
+
+
+@pytest.mark.parametrize("proxy", ["socks5://user:secret@h:1", "https://h:secret", "http://", "[::1"])
+def test_a_proxy_that_cannot_be_one_is_refused_without_its_password(proxy):
+    with pytest.raises(UsageError, match="a proxy is http://") as caught:
+        mcpkit.parse_proxy(proxy)
+    assert "secret" not in str(caught.value)
+
+
+def test_c65_the_probe_says_that_a_proxy_was_bypassed(pong, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    report = mcpkit.probe(pong.url)
+    assert report["verdict"] == "pass"
+    assert find_check(report, "way")["message"] == "proxy bypassed: loopback"
+
+
+def test_c65_a_proxy_that_is_named_is_used_for_loopback_too():
+    with Peer(legacy_peer) as proxy:
+        network = mcpkit.Network(proxy=f"http://ada:x@127.0.0.1:{proxy.port}")
+        with Client("http://127.0.0.1:1/mcp?a=b", era="legacy", timeout=WAIT,
+                    network=network) as client:
+            assert client.list_tools() == []
+    assert {asked.path for asked in proxy.asked} == {"http://127.0.0.1:1/mcp?a=b"}
+    assert {(asked.headers["host"], asked.headers["proxy-authorization"])
+            for asked in proxy.asked} == {("127.0.0.1:1", "Basic YWRhOng=")}
+
+
+def answer_connect(status, *headers):
+    return lambda asked: http_answer(b"", status, "text/plain", *headers)
+
+
+@table("status, headers, words", {
+    "C67 407": ("407 Proxy Authentication Required", ["Proxy-Authenticate: Basic realm=x"],
+                "proxy: the proxy wants credentials (HTTP 407, Basic realm=x)"),
+    "C67 403": ("403 Forbidden", [],
+                "proxy: the proxy refuses mcp.invalid:443 (HTTP 403 Forbidden)"),
+})
+def test_c67_a_proxy_that_refuses_says_so_in_its_own_words(status, headers, words):
+    with Peer(answer_connect(status, *headers)) as proxy:
+        network = mcpkit.Network(proxy=proxy.origin)
+        with pytest.raises(TransportError) as caught:
+            Client("https://mcp.invalid/mcp", timeout=WAIT, network=network).connect()
+        assert words in str(caught.value)
+        if status.startswith("407"):
+            with pytest.raises(TransportError, match="the proxy wants credentials"):
+                Client("http://mcp.invalid/mcp", timeout=WAIT, network=network).connect()
+    assert (proxy.asked[0].method, proxy.asked[0].path) == ("CONNECT", "mcp.invalid:443")
+    assert "authorization" not in proxy.asked[0].headers
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_c67_a_proxy_that_inspects_tls_is_told_from_a_server(certificates, signed):
+    def answer(asked):
+        return b"HTTP/1.1 200 Connected\r\n\r\n" if asked.method == "CONNECT" else (
+            legacy_peer(asked))
+
+    inside = certificates.server("other.pem" if signed else "alone.pem")
+    with Peer(answer, tunnel=inside) as proxy:
+        network = mcpkit.Network(proxy=proxy.origin)
+        with pytest.raises(TransportError) as caught:
+            Client("https://other.example/mcp", timeout=WAIT, network=network).connect()
+        issuer = "CN=Test CA, O=Tests" if signed else "CN=alone"
+        assert f"was issued by {issuer}, which is not in the trust store; a TLS-inspecting " \
+            "proxy? Pass its authority with --cacert" in str(caught.value)
+        assert {asked.method for asked in proxy.asked} == {"CONNECT"}
+        network = network._replace(cacert=certificates.path("ca.pem"))
+        if signed:
+            with Client("https://other.example/mcp", era="legacy", timeout=WAIT,
+                        network=network) as client:
+                assert client.list_tools() == []
+            assert proxy.asked[-1].path == "/mcp"
+
+
+def test_a_proxy_that_is_not_there_is_not_taken_for_the_server():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(TransportError, match=f"proxy: connect: nothing listens at 127.0.0.1:{port}"):
+        Client("http://mcp.invalid/", timeout=WAIT,
+               network=mcpkit.Network(proxy=f"http://127.0.0.1:{port}")).connect()
+
+
+# ---- TLS
+
+class Certificates:
+    """A test's own authority, and what it signed: ca, good, other, expired; alone is self-signed."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.run("req", "-x509", *self.new_key("ca"), "-subj", "/CN=Test CA/O=Tests", "-days", "30")
+        self.sign("good", "/CN=good", "IP:127.0.0.1,DNS:localhost")
+        self.sign("other", "/CN=other", "DNS:other.example,DNS:more.example")
+        self.sign("expired", "/CN=expired", "IP:127.0.0.1", "20200101000000Z", "20200201000000Z")
+        self.sign("client", "/CN=client", "DNS:client")
+        self.run("req", "-x509", *self.new_key("alone"), "-subj", "/CN=alone", "-days", "30",
+                 "-addext", "subjectAltName=IP:127.0.0.1,DNS:other.example")
+
+    def run(self, *words):
+        subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True,
+                       timeout=WAIT)
+
+    def new_key(self, name, request=False):
+        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                f"{name}.key", "-out", f"{name}.{'csr' if request else 'pem'}")
+
+    def sign(self, name, subject, names, *days):
+        """Make a key and have the authority sign it, for the coming month or between two times."""
+        (self.folder / f"{name}.ext").write_text(f"subjectAltName={names}\n")
+        (self.folder / "ca.cnf").write_text(
+            "[ca]\ndefault_ca=x\n[x]\ndatabase=index.txt\nnew_certs_dir=.\ndefault_md=sha256\n"
+            "rand_serial=yes\npolicy=p\n[p]\ncommonName=supplied\n")
+        (self.folder / "index.txt").touch()
+        self.run("req", "-new", *self.new_key(name, request=True), "-subj", subject)
+        limits = zip(("-startdate", "-enddate"), days) if days else [("-days", "30")]
+        self.run("ca", "-batch", "-config", "ca.cnf", "-cert", "ca.pem", "-keyfile", "ca.key",
+                 "-notext", "-in", f"{name}.csr", "-out", f"{name}.pem",
+                 "-extfile", f"{name}.ext", *(word for pair in limits for word in pair))
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def server(self, name="good.pem", wants_client=False):
+        """Return the context of a server with one of the certificates."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.path(name), self.path(name.replace(".pem", ".key")))
+        if wants_client:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self.path("ca.pem"))
+        return context
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl program to make certificates with")
+    return Certificates(tmp_path_factory.mktemp("tls"))
+
+
+TODAY = r"\d{4}-\d\d-\d\d"
+TLS_FAULTS = {
+    "C68 self-signed": ("alone.pem", "ca.pem", "is self-signed by CN=alone: pass it with --cacert "
+                        rf".*\(subject CN=alone, issuer CN=alone, {TODAY} to {TODAY}\)"),
+    "C68 expired": ("expired.pem", "ca.pem", rf"the certificate of 127.0.0.1 has expired on {TODAY} "
+                    r"\(subject CN=expired, issuer CN=Test CA, O=Tests,"),
+    "C68 another name": ("other.pem", "ca.pem", "the certificate is for other.example, "
+                         r"more.example, not for 127.0.0.1 \(subject CN=other, issuer CN=Test CA"),
+    "C68 an unknown authority": ("good.pem", None, "was issued by CN=Test CA, O=Tests, which is not "
+                                 "in the trust store"),
+}
+
+
+@table("served, trusted, words", TLS_FAULTS)
+def test_c68_a_certificate_that_is_not_trusted_is_described(certificates, served, trusted, words):
+    network = mcpkit.Network(cacert=trusted and certificates.path(trusted))
+    with Peer(legacy_peer, tls=certificates.server(served)) as peer:
+        with pytest.raises(TransportError, match=f"^tls: .*{words}"):
+            Client(peer.url, timeout=WAIT, network=network).connect()
+        report = mcpkit.probe(peer.url, network=network)
+        assert peer.asked == []
+        with Client(peer.url, era="legacy", timeout=WAIT,
+                    network=mcpkit.Network(insecure=True)) as client:
+            assert client.list_tools() == []
+    assert report["verdict"] == "unreachable" and "check http against" in find_check(
+        report, "reach")["hint"]
+
+
+def test_c68_plain_http_and_tls_are_told_apart_where_they_are_mixed_up(certificates, pong):
+    with pytest.raises(TransportError, match="speaks plain HTTP, not TLS: use http://"):
+        Client(pong.url.replace("http:", "https:"), timeout=WAIT).connect()
+    with Peer(legacy_peer, tls=certificates.server()) as secure:
+        with pytest.raises(TransportError, match="speaks TLS, not plain HTTP: use https://"):
+            Client(secure.url.replace("https:", "http:"), timeout=WAIT).connect()
+    with Peer(lambda asked: b"\x15\x03\x01\x00\x02\x02\x46") as alert:
+        with pytest.raises(TransportError, match="speaks TLS, not plain HTTP: use https://"):
+            Client(alert.url, timeout=WAIT).connect()
+    assert secure.asked == []
+
+
+@pytest.mark.parametrize("how", ["--cacert", "SSL_CERT_FILE", "self-signed"])
+def test_c68_an_authority_is_trusted_when_it_is_named(certificates, how, monkeypatch):
+    name = "alone.pem" if how == "self-signed" else "ca.pem"
+    if how == "SSL_CERT_FILE":
+        monkeypatch.setenv(how, certificates.path(name))
+    network = mcpkit.Network() if how == "SSL_CERT_FILE" else mcpkit.Network(
+        cacert=certificates.path(name))
+    served = certificates.server("alone.pem" if how == "self-signed" else "good.pem")
+    with Peer(legacy_peer, tls=served) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT, network=network) as client:
+            assert client.list_tools() == []
+    assert peer.asked[0].headers["host"] == f"127.0.0.1:{peer.port}"
+
+
+def test_c68_a_server_that_asks_for_our_certificate_gets_it(certificates):
+    network = mcpkit.Network(cacert=certificates.path("ca.pem"))
+    ours = network._replace(client_cert=certificates.path("client.pem"),
+                            client_key=certificates.path("client.key"))
+    with Peer(legacy_peer, tls=certificates.server(wants_client=True)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT, network=ours) as client:
+            assert client.list_tools() == []
+        with pytest.raises(TransportError):              # which one depends on who is faster
+            Client(peer.url, era="legacy", timeout=WAIT, network=network).connect()
+
+
+@table("files, words", {
+    "no such file": ({"cacert": "nowhere.pem"}, "nowhere.pem cannot be used for TLS: No such file"),
+    "no certificate": ({"cacert": "ca.key"}, "ca.key cannot be used for TLS"),
+    "a certificate without its key": ({"client_cert": "client.pem"}, "client.pem cannot be used"),
+    "the key of another": ({"client_cert": "client.pem", "client_key": "good.key"},
+                           "client.pem cannot be used for TLS"),
+    "a key alone": ({"client_key": "good.key"}, "of no use without the client certificate"),
+})
+def test_a_file_that_tls_cannot_use_is_the_callers_mistake(certificates, files, words):
+    network = mcpkit.Network(**{name: certificates.path(file) for name, file in files.items()})
+    with Peer(legacy_peer, tls=certificates.server()) as peer:
+        with pytest.raises(UsageError, match=words):
+            Client(peer.url, timeout=WAIT, network=network).connect()
+
+
+def test_a_key_that_is_encrypted_is_refused_and_nobody_is_asked_for_its_password(certificates):
+    certificates.run("ec", "-in", "client.key", "-aes256", "-passout", "pass:secret", "-out",
+                     "locked.key")
+    network = mcpkit.Network(client_cert=certificates.path("client.pem"),
+                             client_key=certificates.path("locked.key"))
+    with pytest.raises(UsageError, match="locked.key is encrypted"):
+        mcpkit.build_tls_context(network)
+
+
+def test_garbage_is_no_certificate_and_raises_nothing_else(certificates):
+    data = ssl.PEM_cert_to_DER_cert(pathlib.Path(certificates.path("other.pem")).read_text())
+    whole = mcpkit.parse_certificate(data)
+    assert whole[:2] == ("CN=other", "CN=Test CA, O=Tests")
+    assert whole.names == "other.example, more.example"
+    choose = random.Random(3)
+    for _ in range(2000):
+        broken = bytearray(data[:choose.randrange(len(data))])
+        for _ in range(choose.randrange(4) if broken else 0):
+            broken[choose.randrange(len(broken))] = choose.randrange(256)
+        with contextlib.suppress(ValueError, IndexError):
+            mcpkit.parse_certificate(bytes(broken))
+
+
+# ---- addresses, and the limits of every wait
+
+def as_addresses(*addresses):
+    """Return a getaddrinfo for which each name has these addresses."""
+    found = [(socket.AF_INET6 if ":" in address[0] else socket.AF_INET, socket.SOCK_STREAM, 6, "",
+              address) for address in addresses]
+
+    def look_up(host, port, *rest, **options):
+        if options.get("flags"):
+            raise socket.gaierror("no number")
+        return found
+    return look_up
+
+
+@pytest.fixture
+def closed_port():
+    """A port at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    return port
+
+
+def test_c69_every_address_of_a_host_is_tried(pong, closed_port, monkeypatch):
+    monkeypatch.setattr(socket, "getaddrinfo", as_addresses(
+        ("127.0.0.1", closed_port), pong.server_address[:2]))
+    report = mcpkit.probe("http://localhost:1/mcp")
+    check = find_check(report, "way")
+    assert check["message"] == "127.0.0.1 refused, 127.0.0.1 ok"
+    assert "one of its addresses only" in check["hint"]
+    assert report["verdict"] == "fail" or report["verdict"] == "pass"
+
+
+def test_c69_where_no_address_answers_each_is_named(closed_port, monkeypatch):
+    monkeypatch.setattr(socket, "getaddrinfo", as_addresses(
+        ("127.0.0.1", closed_port), ("127.0.0.1", closed_port)))
+    with pytest.raises(TransportError, match=r"connect: nothing answers at localhost:1 \(127.0.0.1 "
+                                             r"refused, 127.0.0.1 refused\)"):
+        Client("http://localhost:1/mcp", timeout=WAIT).connect()
+
+
+def test_a_name_service_that_is_silent_ends_the_wait(monkeypatch):
+    def look_up(*_, **options):
+        if options.get("flags"):
+            raise socket.gaierror("no number")
+        OPEN_END.wait(WAIT)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with pytest.raises(TransportError, match="name: the name service says nothing of a.example") as e:
+        Client("http://a.example/mcp", timeout=0.2).connect()
+    assert e.value.timed_out
+
+
+@pytest.mark.parametrize("what", ["TLS", "CONNECT", "TLS in a tunnel"])
+def test_a_silent_handshake_keeps_the_time_limit(what):
+    def answer(asked):
+        if what == "TLS in a tunnel":
+            yield b"HTTP/1.1 200 Connected\r\n\r\n"
+        OPEN_END.wait(WAIT)
+
+    with Peer(answer) as peer, socket.create_server(("127.0.0.1", 0)) as deaf:
+        network = mcpkit.Network(proxy="" if what == "TLS" else peer.origin)
+        url = f"https://127.0.0.1:{deaf.getsockname()[1]}/" if what == "TLS" else (
+            "https://mcp.invalid/")
+        with pytest.raises(TransportError, match="no answer for 0.2 s"):
+            Client(url, timeout=0.2, network=network).connect()
+
+
+# ---- compressed answers
+
+def compress(data, wbits=31):
+    compressor = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    return compressor.compress(data) + compressor.flush()
+
+
+@table("coding, squeeze", {
+    "gzip": ("gzip", compress), "by its old name": ("X-GZip", compress),
+    "deflate": ("deflate", lambda data: compress(data, 15)),
+    "deflate without its frame": ("deflate", lambda data: compress(data, -15)),
+    "two members": ("gzip", lambda data: compress(data[:9]) + compress(data[9:])),
+    "nothing": ("identity", bytes),
+})
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_an_answer_that_was_compressed_unasked_is_read(coding, squeeze, is_stream):
+    def answer(asked):
+        if is_stream:
+            body = squeeze(b": hi\n\n" + event(result(asked, {"ok": "x" * 200_000})))
+            head = stream_answer()[0][:-2] + f"Content-Encoding: {coding}\r\n\r\n".encode()
+            return [head, *(body[at:at + 7] for at in range(0, len(body), 7))]
+        return http_answer(squeeze(json.dumps(result(asked, {"ok": "x" * 200_000})).encode()),
+                           "200 OK", "application/json", f"Content-Encoding: {coding}")
+
+    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.request("x/y") == {"ok": "x" * 200_000}
+    assert {asked.headers["accept-encoding"] for asked in peer.asked} == {"identity"}
+
+
+def test_an_event_in_a_compressed_stream_is_delivered_at_once():
+    def answer(asked):
+        compressor = zlib.compressobj(9, zlib.DEFLATED, 31)
+        yield stream_answer()[0][:-2] + b"Content-Encoding: gzip\r\n\r\n"
+        yield compressor.compress(event(result(asked, {"ok": 1})))
+        yield compressor.flush(zlib.Z_SYNC_FLUSH)
+        OPEN_END.wait(WAIT)
+
+    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.request("x/y") == {"ok": 1}
+
+
+@table("body, kind, words", {
+    "C125 a bomb": (compress(b" " * 50_000_000), ProtocolError, "larger than 200,000 bytes"),
+    "a bomb of nothing": (compress(b"") * 20_000, ProtocolError, "larger than 200,000 bytes"),
+    "no gzip": (b"{}", ProtocolError, "is no gzip, though its Content-Encoding says so"),
+    "cut off": (compress(b'{"a": "' + bytes(range(256)) * 50)[:-9], TransportError,
+                "inside its answer"),
+})
+@pytest.mark.parametrize("kind_of_body", ["application/json", "text/event-stream"])
+def test_a_compressed_answer_keeps_the_limits(body, kind, words, kind_of_body):
+    with Peer(lambda asked: legacy_peer(asked, x_y=lambda asked: http_answer(
+            body, "200 OK", kind_of_body, "Content-Encoding: gzip"))) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=200_000) as client:
+            with pytest.raises(kind, match=words):
+                client.request("x/y")
+
+
+def test_a_coding_that_nobody_asked_for_is_named():
+    with Peer(lambda asked: http_answer(b"?", "200 OK", "application/json",
+                                        "Content-Encoding: br")) as peer:
+        with pytest.raises(ProtocolError, match="comes in the coding br, which was not asked for"):
+            Client(peer.url, timeout=WAIT).connect()
 
 
 # =============================================================================================
@@ -7838,28 +8333,6 @@ def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
                 client.request("x/y")
 
 
-# =============================================================================================
-# 20. CLIENT API
-# =============================================================================================
-
-def test_c72_a_cursor_that_comes_again_ends_the_list():
-    def answer(asked):
-        return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
-
-    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert len(client.list_tools()) == 2
-
-
-def test_an_empty_cursor_is_a_cursor():
-    pages = iter([{"tools": [1], "nextCursor": ""}, {"tools": [2]}])
-    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
-            result(asked, next(pages))))) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert client.list_tools() == [1, 2]
-    assert peer.asked[3].message["params"] == {"cursor": ""}
-
-
 def test_a_legacy_server_that_pings_is_answered():
     def answer(asked):
         yield from stream_answer(event({"jsonrpc": "2.0", "id": "p", "method": "ping"}),
@@ -7934,56 +8407,6 @@ def test_connections_are_kept_and_used_from_many_threads(sample):
             thread.join(WAIT)
     assert errors.empty()
     assert sorted(results.queue) == sorted([number + 1 for number in range(20)] * 2)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-@pytest.mark.parametrize("options", [{}, {"sessions": True}, {"stream": "always"}])
-def test_every_feature_works_over_http_in_every_era(era, options):
-    told = []
-    with mcpkit.HTTPService(build_sample_server(**options), port=0) as service:
-        with Client(service.url, era=era, timeout=WAIT,
-                    on_notification=lambda method, params: told.append(method)) as client:
-            use_everything(client, told)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
-    (tmp_path / "sample.py").write_text(
-        "import sys, typing\nfrom mcpkit import *\n"
-        + "\n".join(inspect_source(build_sample_server).splitlines())
-        + "\nserver = build_sample_server()\n")
-    told = []
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "sample.py"),
-               "--stdio"]
-    with Client(command, era=era, timeout=WAIT,
-                on_notification=lambda method, params: told.append(method)) as client:
-        use_everything(client, told)
-
-
-def inspect_source(function):
-    import inspect
-    return inspect.getsource(function)
-
-
-def use_everything(client, told):
-    """Use each method of a client on the sample server."""
-    assert client.server_info == {"name": "sample", "version": "1.2.3"}
-    assert [tool["name"] for tool in client.list_tools()][0] == "add"
-    assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
-    assert client.call_tool("fail")["isError"] is True
-    with pytest.raises(MCPError) as caught:
-        client.call_tool("nope")
-    assert caught.value.code == -32602
-    client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
-    assert told.count("notifications/progress") == 2
-    assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
-    assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
-    item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
-    assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
-    assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
-    assert client.list_prompts()[0]["arguments"][0]["required"] is True
-    assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
-        "Grace"]
 
 
 CHILDREN = {
@@ -8103,153 +8526,6 @@ def test_nobody_there_is_said_in_one_line():
         port = listener.getsockname()[1]
     with pytest.raises(mcpkit.TransportError, match=f"nothing listens at 127.0.0.1:{port}"):
         Client(f"http://127.0.0.1:{port}/mcp", timeout=WAIT).connect()
-
-
-HEADER_RULES = {
-    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
-    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
-                                         "b": {"type": "string", "x-mcp-header": "a"}},
-    "C76 inside items": {"a": {"type": "array", "items": {
-        "type": "string", "x-mcp-header": "A"}}},
-    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
-    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
-    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
-}
-
-
-@cases(HEADER_RULES)
-def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(case):
-    schema = {"type": "object", "properties": case}
-    tools = [{"name": "bad", "inputSchema": schema},
-             {"name": "good", "inputSchema": {"type": "object"}}]
-
-    def answer(asked):
-        if asked.message["method"] == "server/discover":
-            return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
-                                              "capabilities": {"tools": {}}}))
-        return http_answer(result(asked, {"tools": tools}))
-
-    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
-        assert [tool["name"] for tool in client.list_tools()] == ["good"]
-        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
-    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
-        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
-
-
-MIRRORED = {
-    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
-    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
-                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
-    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}),
-    "nothing": ({}, {}),
-}
-
-
-@cases(MIRRORED)
-def test_c76_arguments_that_headers_repeat_are_sent_and_checked(case):
-    arguments, mirrored = case
-    server, seen = Server("x"), []
-
-    @server.tool(input_schema={"type": "object", "properties": {
-        "region": {"type": "string", "x-mcp-header": "Region"},
-        "count": {"type": "integer", "x-mcp-header": "Count"},
-        "deep": {"type": "object", "properties": {
-            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
-    def look(ctx: Context, **arguments):
-        seen.append({name: value for name, value in ctx.headers.items()
-                     if name.startswith("mcp-param-")})
-
-    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
-        assert "isError" not in client.call_tool("look", arguments)
-        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
-                             Mcp_Param_Region="elsewhere")
-    assert seen == [mirrored]
-    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
-
-
-def test_c76_an_integer_that_no_header_can_carry_is_refused():
-    parameters = mcpkit.find_header_parameters({"properties": {"n": {
-        "type": "integer", "x-mcp-header": "N"}}})
-    with pytest.raises(mcpkit.UsageError, match="53-bit"):
-        mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
-
-
-@contextlib.contextmanager
-def untouched_port():
-    """Yield a port, and assert at the end that nobody has connected to it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
-        listener.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            listener.accept()
-
-
-def test_c102_a_reference_to_the_network_is_never_followed_but_found():
-    with untouched_port() as port:
-        schema = {"type": "object", "properties": {
-            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
-        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
-
-        def answer(asked):
-            method = asked.message.get("method")
-            if method not in ("tools/list", "tools/call"):
-                return legacy_peer(asked)
-            return http_answer(result(asked, {"tools": tools} if method == "tools/list" else {
-                "content": [], "structuredContent": {"a": 1}}))
-
-        with Peer(answer) as peer:
-            with Client(peer.url, timeout=WAIT, era="legacy") as client:
-                assert client.list_tools() == tools
-                assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
-            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
-            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
-        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
-            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
-    assert [check["message"] for check in checks if check["id"] == "legacy-tool"] == [
-        f'tool 0 (far) has an inputSchema that cannot be used: the reference '
-        f'"http://127.0.0.1:{port}/x.json" leads to nothing in this schema, and no other '
-        'document is read']
-
-
-def test_c96_a_server_that_knows_no_ping_is_alive():
-    with Peer(lambda asked: error_answer(-32601, request_id=asked.message["id"])
-              if asked.message.get("method") == "ping" else legacy_peer(asked)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            client.ping()
-    with mcpkit.HTTPService(Server("x"), port=0) as service:
-        with Client(service.url, timeout=WAIT) as client:
-            client.ping()
-    with pytest.raises(MCPKitError):
-        Client(service.url, timeout=WAIT).ping()
-
-
-@pytest.mark.parametrize("code", [-32602, -32002])
-def test_c98_a_resource_that_is_not_there_is_an_error_by_either_code(code):
-    with Peer(lambda asked: error_answer(code, request_id=asked.message["id"], message="not there")
-              if asked.message.get("method") == "resources/read" else legacy_peer(asked)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client, pytest.raises(
-                MCPError, match="not there") as caught:
-            client.read_resource("a://b")
-        assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
-    assert caught.value.code == code
-
-
-def test_a_cancelled_legacy_request_is_told_over_http():
-    server, started, _, seen = build_waiting_server()
-    server.keeps_sessions = True
-    with mcpkit.HTTPService(server, port=0) as service:
-        session_id = open_session(service)
-        thread = threading.Thread(target=ask, args=(service, call("tools/call", {"name": "wait"},
-                                                                  "w")),
-                                  kwargs={"Mcp_Session_Id": session_id})
-        thread.start()
-        assert started.wait(WAIT)
-        notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
-        for request_id in ("other", "w"):
-            assert ask(service, {**notice, "params": {"requestId": request_id}},
-                       Mcp_Session_Id=session_id).status == 202
-        thread.join(WAIT)
-    assert seen == [True]
 
 
 SLOW_MODERN = """
@@ -8404,6 +8680,225 @@ def test_a_url_that_leads_nowhere_is_refused_as_one(url):
 def test_headers_that_frame_a_request_are_the_clients_own(name):
     with pytest.raises(mcpkit.UsageError, match="the client's own"):
         Client("http://127.0.0.1:1/", headers={name: "5"})
+
+
+# =============================================================================================
+# 20. CLIENT API
+# =============================================================================================
+
+def test_c72_a_cursor_that_comes_again_ends_the_list():
+    def answer(asked):
+        return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
+
+    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert len(client.list_tools()) == 2
+
+
+def test_an_empty_cursor_is_a_cursor():
+    pages = iter([{"tools": [1], "nextCursor": ""}, {"tools": [2]}])
+    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
+            result(asked, next(pages))))) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.list_tools() == [1, 2]
+    assert peer.asked[3].message["params"] == {"cursor": ""}
+
+
+HEADER_RULES = {
+    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
+    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
+                                         "b": {"type": "string", "x-mcp-header": "a"}},
+    "C76 inside items": {"a": {"type": "array", "items": {
+        "type": "string", "x-mcp-header": "A"}}},
+    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
+    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
+    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
+}
+
+
+@cases(HEADER_RULES)
+def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(case):
+    schema = {"type": "object", "properties": case}
+    tools = [{"name": "bad", "inputSchema": schema},
+             {"name": "good", "inputSchema": {"type": "object"}}]
+
+    def answer(asked):
+        if asked.message["method"] == "server/discover":
+            return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
+                                              "capabilities": {"tools": {}}}))
+        return http_answer(result(asked, {"tools": tools}))
+
+    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["good"]
+        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
+    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
+        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
+
+
+MIRRORED = {
+    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
+    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
+                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
+    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}),
+    "nothing": ({}, {}),
+}
+
+
+@cases(MIRRORED)
+def test_c76_arguments_that_headers_repeat_are_sent_and_checked(case):
+    arguments, mirrored = case
+    server, seen = Server("x"), []
+
+    @server.tool(input_schema={"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "count": {"type": "integer", "x-mcp-header": "Count"},
+        "deep": {"type": "object", "properties": {
+            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
+    def look(ctx: Context, **arguments):
+        seen.append({name: value for name, value in ctx.headers.items()
+                     if name.startswith("mcp-param-")})
+
+    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
+        assert "isError" not in client.call_tool("look", arguments)
+        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
+                             Mcp_Param_Region="elsewhere")
+    assert seen == [mirrored]
+    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
+
+
+def test_c76_an_integer_that_no_header_can_carry_is_refused():
+    parameters = mcpkit.find_header_parameters({"properties": {"n": {
+        "type": "integer", "x-mcp-header": "N"}}})
+    with pytest.raises(mcpkit.UsageError, match="53-bit"):
+        mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
+
+
+@contextlib.contextmanager
+def untouched_port():
+    """Yield a port, and assert at the end that nobody has connected to it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_c102_a_reference_to_the_network_is_never_followed_but_found():
+    with untouched_port() as port:
+        schema = {"type": "object", "properties": {
+            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
+        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
+
+        def answer(asked):
+            method = asked.message.get("method")
+            if method not in ("tools/list", "tools/call"):
+                return legacy_peer(asked)
+            return http_answer(result(asked, {"tools": tools} if method == "tools/list" else {
+                "content": [], "structuredContent": {"a": 1}}))
+
+        with Peer(answer) as peer:
+            with Client(peer.url, timeout=WAIT, era="legacy") as client:
+                assert client.list_tools() == tools
+                assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
+            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
+            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
+        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
+            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
+    assert [check["message"] for check in checks if check["id"] == "legacy-tool"] == [
+        f'tool 0 (far) has an inputSchema that cannot be used: the reference '
+        f'"http://127.0.0.1:{port}/x.json" leads to nothing in this schema, and no other '
+        'document is read']
+
+
+def test_c96_a_server_that_knows_no_ping_is_alive():
+    with Peer(lambda asked: error_answer(-32601, request_id=asked.message["id"])
+              if asked.message.get("method") == "ping" else legacy_peer(asked)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            client.ping()
+    with mcpkit.HTTPService(Server("x"), port=0) as service:
+        with Client(service.url, timeout=WAIT) as client:
+            client.ping()
+    with pytest.raises(MCPKitError):
+        Client(service.url, timeout=WAIT).ping()
+
+
+@pytest.mark.parametrize("code", [-32602, -32002])
+def test_c98_a_resource_that_is_not_there_is_an_error_by_either_code(code):
+    with Peer(lambda asked: error_answer(code, request_id=asked.message["id"], message="not there")
+              if asked.message.get("method") == "resources/read" else legacy_peer(asked)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client, pytest.raises(
+                MCPError, match="not there") as caught:
+            client.read_resource("a://b")
+        assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
+    assert caught.value.code == code
+
+
+def test_a_cancelled_legacy_request_is_told_over_http():
+    server, started, _, seen = build_waiting_server()
+    server.keeps_sessions = True
+    with mcpkit.HTTPService(server, port=0) as service:
+        session_id = open_session(service)
+        thread = threading.Thread(target=ask, args=(service, call("tools/call", {"name": "wait"},
+                                                                  "w")),
+                                  kwargs={"Mcp_Session_Id": session_id})
+        thread.start()
+        assert started.wait(WAIT)
+        notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
+        for request_id in ("other", "w"):
+            assert ask(service, {**notice, "params": {"requestId": request_id}},
+                       Mcp_Session_Id=session_id).status == 202
+        thread.join(WAIT)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+@pytest.mark.parametrize("options", [{}, {"sessions": True}, {"stream": "always"}])
+def test_every_feature_works_over_http_in_every_era(era, options):
+    told = []
+    with mcpkit.HTTPService(build_sample_server(**options), port=0) as service:
+        with Client(service.url, era=era, timeout=WAIT,
+                    on_notification=lambda method, params: told.append(method)) as client:
+            use_everything(client, told)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
+    (tmp_path / "sample.py").write_text(
+        "import sys, typing\nfrom mcpkit import *\n"
+        + "\n".join(inspect_source(build_sample_server).splitlines())
+        + "\nserver = build_sample_server()\n")
+    told = []
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "sample.py"),
+               "--stdio"]
+    with Client(command, era=era, timeout=WAIT,
+                on_notification=lambda method, params: told.append(method)) as client:
+        use_everything(client, told)
+
+
+def inspect_source(function):
+    import inspect
+    return inspect.getsource(function)
+
+
+def use_everything(client, told):
+    """Use each method of a client on the sample server."""
+    assert client.server_info == {"name": "sample", "version": "1.2.3"}
+    assert [tool["name"] for tool in client.list_tools()][0] == "add"
+    assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
+    assert client.call_tool("fail")["isError"] is True
+    with pytest.raises(MCPError) as caught:
+        client.call_tool("nope")
+    assert caught.value.code == -32602
+    client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
+    assert told.count("notifications/progress") == 2
+    assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
+    assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
+    item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
+    assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
+    assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
+    assert client.list_prompts()[0]["arguments"][0]["required"] is True
+    assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
+        "Grace"]
 
 
 def test_what_is_no_json_or_no_header_is_the_callers_mistake(sample):
@@ -9019,6 +9514,8 @@ FAULTS = {
     "a missing file": (["list", "TARGET", "--header", "@/no/such/file"], 2),
     "a server file that is not there": (["serve", "nowhere.py"], 2),
     "a bad port": (["serve", "--port", "x"], 2),
+    "a proxy that is none": (["list", "TARGET", "--proxy", "socks5://x"], 2),
+    "a proxy and none": (["list", "TARGET", "--proxy", "http://x", "--no-proxy"], 2),
     "nobody there": (["list", "http://127.0.0.1:1/mcp"], 4),
     "a command that is not there": (["list", "--", "no-such-command-anywhere"], 4),
     "an unknown tool": (["call", "TARGET", "nope"], 1),
@@ -9103,6 +9600,27 @@ def test_verbose_shows_each_exchange_and_hides_credentials(target):
     ran = run("list", target, "-v", "--tools", "--header", "Authorization: Bearer secret")
     assert "> POST http://127.0.0.1:" in ran.err and "< HTTP 200" in ran.err
     assert "> Authorization: ***" in ran.err and "secret" not in ran.err
+
+
+COMMAND_WORDS = {"list": [], "call": ["x"], "read": ["x:"], "prompt": ["x"],
+                 "send": ["tools/list"], "probe": ["--era", "legacy"]}
+
+
+@pytest.mark.parametrize("command", COMMAND_WORDS)
+def test_every_command_goes_the_way_that_the_options_say(certificates, command):
+    with Peer(legacy_peer) as proxy, Peer(legacy_peer, tls=certificates.server(
+            wants_client=True)) as secure:
+        words = [command, secure.url, *COMMAND_WORDS[command], "--no-proxy", "--client-cert",
+                 certificates.path("client.pem"), "--client-key", certificates.path("client.key")]
+        trusting = run(*words, "--cacert", certificates.path("ca.pem"))
+        insecure = run(*words, "--insecure")
+        run(command, "http://127.0.0.1:1/mcp", *COMMAND_WORDS[command], "--proxy", proxy.origin)
+    assert "warning" not in trusting.err
+    assert insecure.err.startswith("mcpkit: warning: --insecure: no certificate is checked")
+    assert (trusting.code, trusting.out.count("\n")) == (insecure.code, insecure.out.count("\n"))
+    methods = secure.methods
+    assert methods[:len(methods) // 2] == methods[len(methods) // 2:] and "initialize" in methods
+    assert {asked.path for asked in proxy.asked} == {"http://127.0.0.1:1/mcp"}
 
 
 def test_c79_values_are_read_by_the_schema_and_not_by_their_looks():
