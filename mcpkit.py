@@ -5851,9 +5851,9 @@ class Server:
             return self._call_as_task(tool, bound, context)
         return self._run_tool(tool, bound, context)
 
-    def _run_tool(self, tool: Item, arguments: dict, context: Context) -> dict:
+    def _run_tool(self, tool: Item, bound: dict, context: Context) -> dict:
         try:
-            value = tool.run(arguments, context)
+            value = tool.run(bound, context)
             return build_tool_result(value, tool, context._route.era)
         except (MCPError, InputRequired):
             raise
@@ -5873,7 +5873,7 @@ class Server:
             check_declared(TASKS_NEEDED, declared)
         return not find_undeclared(TASKS_NEEDED, declared)
 
-    def _call_as_task(self, tool: Item, arguments: dict, context: Context) -> dict:
+    def _call_as_task(self, tool: Item, bound: dict, context: Context) -> dict:
         call = context._task_call = TaskCall(
             self.tasks, tool.task, context._route,
             lambda error: self._explain(error, f"tool {tool.key} as a task"))
@@ -5881,7 +5881,7 @@ class Server:
         def run_tool() -> dict:
             if tool.task.asks == "within":
                 context.start_task()
-            result = self._complete(self._run_tool(tool, arguments, context), context._route)
+            result = self._complete(self._run_tool(tool, bound, context), context._route)
             encode_json(result)          # what could never be sent is no outcome
             return result
 
@@ -8215,455 +8215,6 @@ def split_scopes(value: Any) -> Tuple[str, ...]:
     names = re.split(r"[\s,]+", value) if isinstance(value, str) else find_list(value)
     return tuple(dict.fromkeys(name for name in names
                                if isinstance(name, str) and _SCOPE.fullmatch(name)))
-
-
-def find_list(value: Any) -> list:
-    """Return a peer's value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-# ---- documents: who issues the tokens of a resource, and how
-
-def list_resource_metadata_urls(url: str, named: Optional[str]) -> List[str]:
-    """Return where the metadata of the resource at a URL may be, in the order of asking.
-
-    `named` is what the challenge names. Spec: Protected Resource Metadata Discovery Requirements.
-    """
-    origin, path = split_resource(url.partition("?")[0])
-    root = origin + RESOURCE_METADATA_PATH
-    return list(dict.fromkeys(([named] if named else []) + [root + path, root]))
-
-
-def list_resource_names(url: str) -> List[str]:
-    """Return the names that the resource at a URL may have: its own, and those of what holds it."""
-    origin, path = split_resource(url.partition("?")[0])
-    parts = path.rstrip("/").split("/")
-    names = [origin + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    return [spelling for name in names for spelling in (name, name + "/")]
-
-
-def list_issuer_metadata_urls(issuer: str) -> List[str]:
-    """Return where an authorization server's metadata may be, in the order of asking.
-
-    Spec: Authorization Server Metadata Discovery.
-    """
-    origin, path = split_resource(issuer)
-    path = path.rstrip("/")
-    appended = [origin + path + OPENID_METADATA_PATH] if path else []
-    return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
-
-
-def check_their_url(what: str, url: Any) -> str:
-    """Return a URL that a document names; ProtocolError unless it is https, or http to here."""
-    try:
-        check_secure_url(what, url)
-    except UsageError as error:
-        raise ProtocolError(str(error)) from None
-    if not re.fullmatch(r"[!-~]+", url):
-        raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
-    return url
-
-
-def check_issuer(name: Any) -> str:
-    """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
-    check_their_url("an authorization server", name)
-    if re.search(r"[?#]", name):
-        raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
-    return name
-
-
-class Resource(NamedTuple):
-    """A protected resource, as it names itself, and the issuers of its tokens."""
-
-    name: str
-    issuers: Tuple[str, ...]
-    scopes: Tuple[str, ...] = ()
-
-
-def parse_resource_metadata(document: dict, url: str) -> Resource:
-    """Return the Resource in the metadata of the endpoint at a URL; ProtocolError if not its.
-
-    Spec: RFC 9728, 3.3: a document about something else is not to be used.
-    """
-    name, issuers = document.get("resource"), find_list(document.get("authorization_servers"))
-    names = list_resource_names(url)
-    if name not in names:
-        raise ProtocolError(f"the metadata is of the resource {shorten(name)}, not of {names[0]}: "
-                            "a token for it would be meant for somebody else")
-    if not issuers:
-        raise ProtocolError("the resource metadata names no authorization_servers")
-    return Resource(name, tuple(map(check_issuer, issuers)),
-                    split_scopes(document.get("scopes_supported")))
-
-
-class Issuer(NamedTuple):
-    """An authorization server, as its metadata describes it. Spec: RFC 8414, 2."""
-
-    name: str
-    token_endpoint: str
-    authorization_endpoint: Optional[str] = None
-    registration_endpoint: Optional[str] = None
-    scopes: Tuple[str, ...] = ()
-    auth_methods: Tuple[str, ...] = ("client_secret_basic",)
-    challenge_methods: Tuple[str, ...] = ()
-    sends_iss: bool = False
-    reads_client_metadata: bool = False
-
-
-def parse_issuer_metadata(document: dict, name: str) -> Issuer:
-    """Return the Issuer in a document; ProtocolError if it is of another one, or of no use."""
-    if document.get("issuer") != name:
-        raise ProtocolError(f"the metadata of the issuer {name} says that it is of "
-                            f"{shorten(document.get('issuer'))}: they must be equal")
-    endpoints = {key: document.get(key) for key in (
-        "token_endpoint", "authorization_endpoint", "registration_endpoint")}
-    if endpoints["token_endpoint"] is None:
-        raise ProtocolError(f"the metadata of {name} has no token_endpoint")
-    for key, url in endpoints.items():
-        if url is not None:
-            check_their_url(f"the {key} of {name}", url)
-    methods = document.get("token_endpoint_auth_methods_supported")
-    return Issuer(
-        name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
-        auth_methods=tuple(find_list(methods)) or Issuer._field_defaults["auth_methods"],
-        challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
-        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
-        reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
-
-
-def check_can_log_in(issuer: Issuer) -> None:
-    """Raise ProtocolError unless an issuer takes a person's login in a safe way.
-
-    Spec: security-considerations, Authorization Code Protection.
-    """
-    if issuer.authorization_endpoint is None:
-        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so nobody can log in")
-    if "S256" not in issuer.challenge_methods:
-        raise ProtocolError(f"{issuer.name} does not say that it supports PKCE with S256 (its "
-                            "code_challenge_methods_supported is "
-                            f"{shorten(list(issuer.challenge_methods))}): a stolen code could be "
-                            "used there, so nobody logs in")
-
-
-def choose_scopes(given: Tuple[str, ...], demand: Demand, resource: Resource, issuer: Issuer,
-                  earlier: Tuple[str, ...], is_login: bool) -> Tuple[str, ...]:
-    """Return the scopes to ask for: `given` ones, or as demanded, or all that the resource has.
-
-    What was asked `earlier`, and what is demanded now, is never left out, or the next call might
-    miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
-    """
-    first = given or demand.scopes or resource.scopes
-    offline = ("offline_access",) if is_login and "offline_access" in issuer.scopes else ()
-    later = demand.scopes if earlier else ()
-    return tuple(dict.fromkeys((*first, *earlier, *later, *offline)))
-
-
-# ---- the client, and how it proves that it is the one
-
-class ClientIdentity(NamedTuple):
-    """What this client is to one issuer; nothing of it goes to another one."""
-
-    client_id: str
-    client_secret: Optional[str] = None
-    auth_method: str = "none"
-    redirect_uri: Optional[str] = None
-
-
-def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
-    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
-    able = ["private_key_jwt"] if has_key else (
-        ["client_secret_basic", "client_secret_post", "none"] if has_secret else ["none"])
-    return next((method for method in able if method in issuer.auth_methods), able[0])
-
-
-def build_registration(issuer: Issuer, name: str, application_type: str, redirect_uri: str,
-                       scopes: Tuple[str, ...]) -> dict:
-    """Return the request that registers a client at an issuer. Spec: RFC 7591, 2; SEP-837."""
-    methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
-               if method in issuer.auth_methods]
-    return without_none({
-        "client_name": name, "redirect_uris": [redirect_uri], "response_types": ["code"],
-        "grant_types": GRANTS["authorization_code"], "application_type": application_type,
-        "token_endpoint_auth_method": (methods or ["none"])[0],
-        "scope": " ".join(scopes) or None})
-
-
-def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> ClientIdentity:
-    """Return the ClientIdentity that an issuer has registered; raises ProtocolError."""
-    client_id, secret = document.get("client_id"), document.get("client_secret")
-    if not isinstance(client_id, str) or not client_id:
-        raise ProtocolError(f"{issuer.name} registered this client without a client_id")
-    secret = secret if isinstance(secret, str) and secret else None
-    method = document.get("token_endpoint_auth_method")
-    if method not in ("none", "client_secret_post", "client_secret_basic"):
-        method = choose_auth_method(issuer, secret is not None, False)
-    return ClientIdentity(client_id, secret, method, redirect_uri)
-
-
-def _present_none(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id}
-
-
-def _present_post(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id, "client_secret": client.client_secret or ""}
-
-
-def _present_basic(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
-    return {"Authorization": "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")}, {}
-
-
-def _present_assertion(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
-                "client_assertion": assertion}
-
-
-# A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
-CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
-    "none": _present_none, "client_secret_post": _present_post,
-    "client_secret_basic": _present_basic, "private_key_jwt": _present_assertion}
-
-
-# ---- forms and queries. Spec: RFC 6749, appendix B.
-
-def format_percent(text: str) -> str:
-    """Return text with all but letters, digits and -._~ as %XX escapes of UTF-8."""
-    return re.sub(rb"[^A-Za-z0-9\-._~]", lambda match: b"%%%02X" % match.group()[0],
-                  text.encode("utf-8", "surrogatepass")).decode("ascii")
-
-
-def format_form(members: Mapping[str, str]) -> str:
-    """Return members as a form, or as the query of a URL."""
-    return "&".join(f"{format_percent(name)}={format_percent(text)}"
-                    for name, text in members.items())
-
-
-def parse_form(text: str) -> Dict[str, str]:
-    """Return the members of a form or query; ProtocolError for one that comes twice."""
-    members: Dict[str, str] = {}
-    for part in filter(None, text.split("&")):
-        name, _, value = (parse_percent(piece.replace("+", " ")) for piece in part.partition("="))
-        if name in members:
-            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
-        members[name] = value
-    return members
-
-
-# ---- a person's login
-
-def encode_base64url(data: bytes) -> str:
-    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
-
-
-def build_code_challenge(verifier: str) -> str:
-    """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
-    return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
-
-
-def build_login_url(issuer: Issuer, client: ClientIdentity, resource: str,
-                    scopes: Tuple[str, ...], state: str, verifier: str) -> str:
-    """Return the URL at which a person logs in."""
-    query = without_none({
-        "response_type": "code", "client_id": client.client_id,
-        "redirect_uri": client.redirect_uri, "scope": " ".join(scopes) or None, "state": state,
-        "code_challenge": build_code_challenge(verifier), "code_challenge_method": "S256",
-        "resource": resource})
-    url = issuer.authorization_endpoint or ""
-    return url + ("&" if "?" in url else "?") + format_form(query)
-
-
-def read_redirect(url: str, state: str, issuer: Issuer) -> str:
-    """Return the code in the URL to which a login was sent back; raises ProtocolError.
-
-    What is not proven to come from this login and this issuer is neither used nor shown.
-    Spec: Authorization Response Validation; RFC 9207, 2.4.
-    """
-    members = parse_form(url.partition("#")[0].partition("?")[2])
-    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
-                               state.encode("ascii")):
-        raise ProtocolError("the answer does not belong to this login (its state is another one): "
-                            "use the whole URL that the browser was sent to, and log in anew")
-    if "iss" not in members and issuer.sends_iss:
-        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
-                            f"{issuer.name} says that it always does: it may come from another")
-    if members.get("iss", issuer.name) != issuer.name:
-        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
-                            f"from {issuer.name}: nothing of it was used")
-    if "error" in members:
-        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
-    if not members.get("code"):
-        raise ProtocolError("the answer of the login has no code")
-    return members["code"]
-
-
-# ---- tokens
-
-class GrantError(ProtocolError):
-    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
-
-    def __init__(self, code: str, description: str, issuer: str):
-        super().__init__(f"{issuer} refused: {shorten(code)}"
-                         + (f" ({shorten(description)})" if description else ""))
-        self.code = code
-
-
-class TokenRecord(NamedTuple):
-    """An access token and all that is needed to use and to renew it.
-
-    `scopes` are those that were asked for, `granted` those that it has, `endpoints` the URLs that
-    wanted it. `expires_at` counts seconds since 1970, None: nobody said.
-    """
-
-    issuer: str
-    resource: str
-    client: ClientIdentity
-    access_token: str
-    token_type: str = "Bearer"
-    scopes: Tuple[str, ...] = ()
-    granted: Tuple[str, ...] = ()
-    refresh_token: Optional[str] = None
-    expires_at: Optional[float] = None
-    endpoints: Tuple[str, ...] = ()
-
-    @property
-    def authorization(self) -> str:
-        """The header that presents it."""
-        return f"{self.token_type} {self.access_token}"
-
-
-def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float) -> TokenRecord:
-    """Return a record with what a token endpoint gave, else as it was asked.
-
-    Raises GrantError when it refused, ProtocolError when its answer is of no use.
-    """
-    answer = answer if isinstance(answer, dict) else {}
-    if status >= 500:
-        raise ProtocolError(f"the token endpoint of {asked.issuer} fails (HTTP {status})")
-    if status != 200 or "error" in answer:
-        code = answer.get("error")
-        raise GrantError(code if isinstance(code, str) else f"HTTP {status}",
-                         str(answer.get("error_description") or ""), asked.issuer)
-    token, kind = answer.get("access_token"), str(answer.get("token_type", "Bearer")).lower()
-    if kind not in TOKEN_SCHEMES or not isinstance(token, str) or not parse_bearer(
-            f"Bearer {token}"):
-        raise ProtocolError(f"{asked.issuer} gave no token that can be used (token_type "
-                            f"{shorten(kind)})")
-    if asked.token_type == "DPoP" and kind != "dpop":
-        raise ProtocolError(f"{asked.issuer} gave a token that is not bound to our key, though "
-                            "one was asked for (DPoP)")
-    seconds, refresh_token = answer.get("expires_in"), answer.get("refresh_token")
-    return asked._replace(
-        access_token=token, token_type=TOKEN_SCHEMES[kind],
-        granted=split_scopes(answer.get("scope")) or asked.granted or asked.scopes,
-        # Spec: RFC 6749, 6: a new one replaces the old, none leaves it as it is.
-        refresh_token=refresh_token if isinstance(refresh_token, str) else asked.refresh_token,
-        expires_at=now + min(max(seconds, 0), 1e9) if _is_number(seconds) else None)
-
-
-def parse_token_record(value: Any) -> Optional[TokenRecord]:
-    """Return the TokenRecord in the JSON value of one, None where it is damaged."""
-    try:
-        record = TokenRecord(**{**value, "client": ClientIdentity(**value["client"])})
-        record = record._replace(**{name: tuple(getattr(record, name))
-                                    for name in ("scopes", "granted", "endpoints")})
-    except (TypeError, KeyError):
-        return None
-    client = record.client
-    texts = (record.issuer, record.resource, client.client_id, *record.scopes, *record.granted)
-    options = (record.refresh_token, client.client_secret, client.redirect_uri)
-    is_whole = all(isinstance(text, str) and text for text in texts) and all(
-        option is None or isinstance(option, str) for option in options) and (
-        record.expires_at is None or _is_number(record.expires_at)) and (
-        isinstance(record.access_token, str)) and client.auth_method in list(CLIENT_AUTH)
-    return record if is_whole and parse_bearer(f"Bearer {record.access_token}") and (
-        record.token_type in list(TOKEN_SCHEMES.values())) else None
-
-
-class Tokens:
-    """Token records, one for each issuer and resource."""
-
-    def __init__(self, records: Iterable[TokenRecord] = ()):
-        self._records = {(record.issuer, record.resource): record for record in records}
-
-    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
-        """Return the record of an issuer and a resource."""
-        return self._records.get((issuer, resource))
-
-    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
-        """Return the record that was last got for the endpoint at a URL."""
-        found = [record for record in self._records.values() if url in record.endpoints]
-        return found[-1] if found else None
-
-    def put(self, record: TokenRecord) -> None:
-        """Keep a record as the only one that serves its endpoints."""
-        self.drop(lambda other: other.issuer == record.issuer
-                  and other.resource == record.resource)
-        for key, other in self._records.items():
-            self._records[key] = other._replace(endpoints=tuple(
-                url for url in other.endpoints if url not in record.endpoints))
-        self._records[record.issuer, record.resource] = record
-
-    def drop(self, concerns: Callable[[TokenRecord], bool]) -> int:
-        """Forget the records that concern somebody, and return how many there were."""
-        dropped = [key for key, record in self._records.items() if concerns(record)]
-        for key in dropped:
-            del self._records[key]
-        return len(dropped)
-
-    def to_json(self) -> dict:
-        """Return all records as one JSON value."""
-        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
-                                         for record in self._records.values()]}
-
-
-def parse_tokens(value: Any) -> Tokens:
-    """Return the Tokens in the JSON value of some; a record that is damaged is left out."""
-    records = find_list(value.get("tokens")) if isinstance(value, dict) else []
-    return Tokens(filter(None, map(parse_token_record, records)))
-
-
-# ---- signatures. Spec: RFC 7515; RFC 7518, 3.4; RFC 7523, 3; RFC 9449, 4.
-
-def build_jwt(header: dict, claims: dict, sign: Callable[[bytes], bytes]) -> str:
-    """Return claims as a signed token; `sign` gives the ES256 signature of bytes, in DER."""
-    text = ".".join(encode_base64url(format_message(part))
-                    for part in ({"alg": "ES256", **header}, claims))
-    return f"{text}.{encode_base64url(parse_signature(sign(text.encode('ascii'))))}"
-
-
-def parse_signature(data: bytes) -> bytes:
-    """Return an ECDSA signature over P-256 as 64 bytes: what DER writes as two numbers."""
-    numbers, rest = [], data[2:]
-    while len(rest) > 2 and rest[0] == 2 and len(rest) >= 2 + rest[1]:
-        end = 2 + rest[1]
-        numbers.append(rest[2:end].lstrip(b"\0").rjust(32, b"\0"))
-        rest = rest[end:]
-    if rest or [len(number) for number in numbers] != [32, 32]:
-        raise UsageError("the signature is not one of a P-256 key, which ES256 takes")
-    return b"".join(numbers)
-
-
-def parse_public_key(data: bytes) -> dict:
-    """Return the JWK of a P-256 public key in DER, whose last 65 bytes are its point."""
-    if len(data) != 91 or data[-65] != 4:
-        raise UsageError("the key is not a P-256 key, which ES256 takes")
-    return {"kty": "EC", "crv": "P-256", "x": encode_base64url(data[-64:-32]),
-            "y": encode_base64url(data[-32:])}
-
-
-def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) -> dict:
-    """Return what a client says to prove that it is itself."""
-    return {"iss": client_id, "sub": client_id, "aud": issuer, "jti": token_id,
-            "iat": int(now), "exp": int(now) + ASSERTION_SECONDS}
-
-
-def build_proof_claims(method: str, url: str, token_id: str, now: float,
-                       access_token: Optional[str], nonce: Optional[str]) -> dict:
-    """Return what a DPoP proof says of one request: it fits no other."""
-    digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
-    return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
-                         "iat": int(now), "ath": digest, "nonce": nonce})
 
 
 # =============================================================================================
@@ -12490,6 +12041,455 @@ def run_list(options: Any) -> int:
         for index, item in enumerate(items):
             print_text(describe_item(item, index))
     return 0
+
+
+def find_list(value: Any) -> list:
+    """Return a peer's value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+# ---- documents: who issues the tokens of a resource, and how
+
+def list_resource_metadata_urls(url: str, named: Optional[str]) -> List[str]:
+    """Return where the metadata of the resource at a URL may be, in the order of asking.
+
+    `named` is what the challenge names. Spec: Protected Resource Metadata Discovery Requirements.
+    """
+    origin, path = split_resource(url.partition("?")[0])
+    root = origin + RESOURCE_METADATA_PATH
+    return list(dict.fromkeys(([named] if named else []) + [root + path, root]))
+
+
+def list_resource_names(url: str) -> List[str]:
+    """Return the names that the resource at a URL may have: its own, and those of what holds it."""
+    origin, path = split_resource(url.partition("?")[0])
+    parts = path.rstrip("/").split("/")
+    names = [origin + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return [spelling for name in names for spelling in (name, name + "/")]
+
+
+def list_issuer_metadata_urls(issuer: str) -> List[str]:
+    """Return where an authorization server's metadata may be, in the order of asking.
+
+    Spec: Authorization Server Metadata Discovery.
+    """
+    origin, path = split_resource(issuer)
+    path = path.rstrip("/")
+    appended = [origin + path + OPENID_METADATA_PATH] if path else []
+    return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
+
+
+def check_their_url(what: str, url: Any) -> str:
+    """Return a URL that a document names; ProtocolError unless it is https, or http to here."""
+    try:
+        check_secure_url(what, url)
+    except UsageError as error:
+        raise ProtocolError(str(error)) from None
+    if not re.fullmatch(r"[!-~]+", url):
+        raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
+    return url
+
+
+def check_issuer(name: Any) -> str:
+    """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
+    check_their_url("an authorization server", name)
+    if re.search(r"[?#]", name):
+        raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
+    return name
+
+
+class Resource(NamedTuple):
+    """A protected resource, as it names itself, and the issuers of its tokens."""
+
+    name: str
+    issuers: Tuple[str, ...]
+    scopes: Tuple[str, ...] = ()
+
+
+def parse_resource_metadata(document: dict, url: str) -> Resource:
+    """Return the Resource in the metadata of the endpoint at a URL; ProtocolError if not its.
+
+    Spec: RFC 9728, 3.3: a document about something else is not to be used.
+    """
+    name, issuers = document.get("resource"), find_list(document.get("authorization_servers"))
+    names = list_resource_names(url)
+    if name not in names:
+        raise ProtocolError(f"the metadata is of the resource {shorten(name)}, not of {names[0]}: "
+                            "a token for it would be meant for somebody else")
+    if not issuers:
+        raise ProtocolError("the resource metadata names no authorization_servers")
+    return Resource(name, tuple(map(check_issuer, issuers)),
+                    split_scopes(document.get("scopes_supported")))
+
+
+class Issuer(NamedTuple):
+    """An authorization server, as its metadata describes it. Spec: RFC 8414, 2."""
+
+    name: str
+    token_endpoint: str
+    authorization_endpoint: Optional[str] = None
+    registration_endpoint: Optional[str] = None
+    scopes: Tuple[str, ...] = ()
+    auth_methods: Tuple[str, ...] = ("client_secret_basic",)
+    challenge_methods: Tuple[str, ...] = ()
+    sends_iss: bool = False
+    reads_client_metadata: bool = False
+
+
+def parse_issuer_metadata(document: dict, name: str) -> Issuer:
+    """Return the Issuer in a document; ProtocolError if it is of another one, or of no use."""
+    if document.get("issuer") != name:
+        raise ProtocolError(f"the metadata of the issuer {name} says that it is of "
+                            f"{shorten(document.get('issuer'))}: they must be equal")
+    endpoints = {key: document.get(key) for key in (
+        "token_endpoint", "authorization_endpoint", "registration_endpoint")}
+    if endpoints["token_endpoint"] is None:
+        raise ProtocolError(f"the metadata of {name} has no token_endpoint")
+    for key, url in endpoints.items():
+        if url is not None:
+            check_their_url(f"the {key} of {name}", url)
+    methods = document.get("token_endpoint_auth_methods_supported")
+    return Issuer(
+        name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
+        auth_methods=tuple(find_list(methods)) or Issuer._field_defaults["auth_methods"],
+        challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
+        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
+        reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
+
+
+def check_can_log_in(issuer: Issuer) -> None:
+    """Raise ProtocolError unless an issuer takes a person's login in a safe way.
+
+    Spec: security-considerations, Authorization Code Protection.
+    """
+    if issuer.authorization_endpoint is None:
+        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so nobody can log in")
+    if "S256" not in issuer.challenge_methods:
+        raise ProtocolError(f"{issuer.name} does not say that it supports PKCE with S256 (its "
+                            "code_challenge_methods_supported is "
+                            f"{shorten(list(issuer.challenge_methods))}): a stolen code could be "
+                            "used there, so nobody logs in")
+
+
+def choose_scopes(given: Tuple[str, ...], demand: Demand, resource: Resource, issuer: Issuer,
+                  earlier: Tuple[str, ...], is_login: bool) -> Tuple[str, ...]:
+    """Return the scopes to ask for: `given` ones, or as demanded, or all that the resource has.
+
+    What was asked `earlier`, and what is demanded now, is never left out, or the next call might
+    miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
+    """
+    first = given or demand.scopes or resource.scopes
+    offline = ("offline_access",) if is_login and "offline_access" in issuer.scopes else ()
+    later = demand.scopes if earlier else ()
+    return tuple(dict.fromkeys((*first, *earlier, *later, *offline)))
+
+
+# ---- the client, and how it proves that it is the one
+
+class ClientIdentity(NamedTuple):
+    """What this client is to one issuer; nothing of it goes to another one."""
+
+    client_id: str
+    client_secret: Optional[str] = None
+    auth_method: str = "none"
+    redirect_uri: Optional[str] = None
+
+
+def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
+    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
+    able = ["private_key_jwt"] if has_key else (
+        ["client_secret_basic", "client_secret_post", "none"] if has_secret else ["none"])
+    return next((method for method in able if method in issuer.auth_methods), able[0])
+
+
+def build_registration(issuer: Issuer, name: str, application_type: str, redirect_uri: str,
+                       scopes: Tuple[str, ...]) -> dict:
+    """Return the request that registers a client at an issuer. Spec: RFC 7591, 2; SEP-837."""
+    methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
+               if method in issuer.auth_methods]
+    return without_none({
+        "client_name": name, "redirect_uris": [redirect_uri], "response_types": ["code"],
+        "grant_types": GRANTS["authorization_code"], "application_type": application_type,
+        "token_endpoint_auth_method": (methods or ["none"])[0],
+        "scope": " ".join(scopes) or None})
+
+
+def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> ClientIdentity:
+    """Return the ClientIdentity that an issuer has registered; raises ProtocolError."""
+    client_id, secret = document.get("client_id"), document.get("client_secret")
+    if not isinstance(client_id, str) or not client_id:
+        raise ProtocolError(f"{issuer.name} registered this client without a client_id")
+    secret = secret if isinstance(secret, str) and secret else None
+    method = document.get("token_endpoint_auth_method")
+    if method not in ("none", "client_secret_post", "client_secret_basic"):
+        method = choose_auth_method(issuer, secret is not None, False)
+    return ClientIdentity(client_id, secret, method, redirect_uri)
+
+
+def _present_none(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id}
+
+
+def _present_post(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id, "client_secret": client.client_secret or ""}
+
+
+def _present_basic(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
+    return {"Authorization": "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")}, {}
+
+
+def _present_assertion(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
+                "client_assertion": assertion}
+
+
+# A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
+CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
+    "none": _present_none, "client_secret_post": _present_post,
+    "client_secret_basic": _present_basic, "private_key_jwt": _present_assertion}
+
+
+# ---- forms and queries. Spec: RFC 6749, appendix B.
+
+def format_percent(text: str) -> str:
+    """Return text with all but letters, digits and -._~ as %XX escapes of UTF-8."""
+    return re.sub(rb"[^A-Za-z0-9\-._~]", lambda match: b"%%%02X" % match.group()[0],
+                  text.encode("utf-8", "surrogatepass")).decode("ascii")
+
+
+def format_form(members: Mapping[str, str]) -> str:
+    """Return members as a form, or as the query of a URL."""
+    return "&".join(f"{format_percent(name)}={format_percent(text)}"
+                    for name, text in members.items())
+
+
+def parse_form(text: str) -> Dict[str, str]:
+    """Return the members of a form or query; ProtocolError for one that comes twice."""
+    members: Dict[str, str] = {}
+    for part in filter(None, text.split("&")):
+        name, _, value = (parse_percent(piece.replace("+", " ")) for piece in part.partition("="))
+        if name in members:
+            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
+        members[name] = value
+    return members
+
+
+# ---- a person's login
+
+def encode_base64url(data: bytes) -> str:
+    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def build_code_challenge(verifier: str) -> str:
+    """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
+    return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
+
+
+def build_login_url(issuer: Issuer, client: ClientIdentity, resource: str,
+                    scopes: Tuple[str, ...], state: str, verifier: str) -> str:
+    """Return the URL at which a person logs in."""
+    query = without_none({
+        "response_type": "code", "client_id": client.client_id,
+        "redirect_uri": client.redirect_uri, "scope": " ".join(scopes) or None, "state": state,
+        "code_challenge": build_code_challenge(verifier), "code_challenge_method": "S256",
+        "resource": resource})
+    url = issuer.authorization_endpoint or ""
+    return url + ("&" if "?" in url else "?") + format_form(query)
+
+
+def read_redirect(url: str, state: str, issuer: Issuer) -> str:
+    """Return the code in the URL to which a login was sent back; raises ProtocolError.
+
+    What is not proven to come from this login and this issuer is neither used nor shown.
+    Spec: Authorization Response Validation; RFC 9207, 2.4.
+    """
+    members = parse_form(url.partition("#")[0].partition("?")[2])
+    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
+                               state.encode("ascii")):
+        raise ProtocolError("the answer does not belong to this login (its state is another one): "
+                            "use the whole URL that the browser was sent to, and log in anew")
+    if "iss" not in members and issuer.sends_iss:
+        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
+                            f"{issuer.name} says that it always does: it may come from another")
+    if members.get("iss", issuer.name) != issuer.name:
+        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
+                            f"from {issuer.name}: nothing of it was used")
+    if "error" in members:
+        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
+    if not members.get("code"):
+        raise ProtocolError("the answer of the login has no code")
+    return members["code"]
+
+
+# ---- tokens
+
+class GrantError(ProtocolError):
+    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
+
+    def __init__(self, code: str, description: str, issuer: str):
+        super().__init__(f"{issuer} refused: {shorten(code)}"
+                         + (f" ({shorten(description)})" if description else ""))
+        self.code = code
+
+
+class TokenRecord(NamedTuple):
+    """An access token and all that is needed to use and to renew it.
+
+    `scopes` are those that were asked for, `granted` those that it has, `endpoints` the URLs that
+    wanted it. `expires_at` counts seconds since 1970, None: nobody said.
+    """
+
+    issuer: str
+    resource: str
+    client: ClientIdentity
+    access_token: str
+    token_type: str = "Bearer"
+    scopes: Tuple[str, ...] = ()
+    granted: Tuple[str, ...] = ()
+    refresh_token: Optional[str] = None
+    expires_at: Optional[float] = None
+    endpoints: Tuple[str, ...] = ()
+
+    @property
+    def authorization(self) -> str:
+        """The header that presents it."""
+        return f"{self.token_type} {self.access_token}"
+
+
+def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float) -> TokenRecord:
+    """Return a record with what a token endpoint gave, else as it was asked.
+
+    Raises GrantError when it refused, ProtocolError when its answer is of no use.
+    """
+    answer = answer if isinstance(answer, dict) else {}
+    if status >= 500:
+        raise ProtocolError(f"the token endpoint of {asked.issuer} fails (HTTP {status})")
+    if status != 200 or "error" in answer:
+        code = answer.get("error")
+        raise GrantError(code if isinstance(code, str) else f"HTTP {status}",
+                         str(answer.get("error_description") or ""), asked.issuer)
+    token, kind = answer.get("access_token"), str(answer.get("token_type", "Bearer")).lower()
+    if kind not in TOKEN_SCHEMES or not isinstance(token, str) or not parse_bearer(
+            f"Bearer {token}"):
+        raise ProtocolError(f"{asked.issuer} gave no token that can be used (token_type "
+                            f"{shorten(kind)})")
+    if asked.token_type == "DPoP" and kind != "dpop":
+        raise ProtocolError(f"{asked.issuer} gave a token that is not bound to our key, though "
+                            "one was asked for (DPoP)")
+    seconds, refresh_token = answer.get("expires_in"), answer.get("refresh_token")
+    return asked._replace(
+        access_token=token, token_type=TOKEN_SCHEMES[kind],
+        granted=split_scopes(answer.get("scope")) or asked.granted or asked.scopes,
+        # Spec: RFC 6749, 6: a new one replaces the old, none leaves it as it is.
+        refresh_token=refresh_token if isinstance(refresh_token, str) else asked.refresh_token,
+        expires_at=now + min(max(seconds, 0), 1e9) if _is_number(seconds) else None)
+
+
+def parse_token_record(value: Any) -> Optional[TokenRecord]:
+    """Return the TokenRecord in the JSON value of one, None where it is damaged."""
+    try:
+        record = TokenRecord(**{**value, "client": ClientIdentity(**value["client"])})
+        record = record._replace(**{name: tuple(getattr(record, name))
+                                    for name in ("scopes", "granted", "endpoints")})
+    except (TypeError, KeyError):
+        return None
+    client = record.client
+    texts = (record.issuer, record.resource, client.client_id, *record.scopes, *record.granted)
+    options = (record.refresh_token, client.client_secret, client.redirect_uri)
+    is_whole = all(isinstance(text, str) and text for text in texts) and all(
+        option is None or isinstance(option, str) for option in options) and (
+        record.expires_at is None or _is_number(record.expires_at)) and (
+        isinstance(record.access_token, str)) and client.auth_method in list(CLIENT_AUTH)
+    return record if is_whole and parse_bearer(f"Bearer {record.access_token}") and (
+        record.token_type in list(TOKEN_SCHEMES.values())) else None
+
+
+class Tokens:
+    """Token records, one for each issuer and resource."""
+
+    def __init__(self, records: Iterable[TokenRecord] = ()):
+        self._records = {(record.issuer, record.resource): record for record in records}
+
+    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
+        """Return the record of an issuer and a resource."""
+        return self._records.get((issuer, resource))
+
+    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
+        """Return the record that was last got for the endpoint at a URL."""
+        found = [record for record in self._records.values() if url in record.endpoints]
+        return found[-1] if found else None
+
+    def put(self, record: TokenRecord) -> None:
+        """Keep a record as the only one that serves its endpoints."""
+        self.drop(lambda other: other.issuer == record.issuer
+                  and other.resource == record.resource)
+        for key, other in self._records.items():
+            self._records[key] = other._replace(endpoints=tuple(
+                url for url in other.endpoints if url not in record.endpoints))
+        self._records[record.issuer, record.resource] = record
+
+    def drop(self, concerns: Callable[[TokenRecord], bool]) -> int:
+        """Forget the records that concern somebody, and return how many there were."""
+        dropped = [key for key, record in self._records.items() if concerns(record)]
+        for key in dropped:
+            del self._records[key]
+        return len(dropped)
+
+    def to_json(self) -> dict:
+        """Return all records as one JSON value."""
+        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
+                                         for record in self._records.values()]}
+
+
+def parse_tokens(value: Any) -> Tokens:
+    """Return the Tokens in the JSON value of some; a record that is damaged is left out."""
+    records = find_list(value.get("tokens")) if isinstance(value, dict) else []
+    return Tokens(filter(None, map(parse_token_record, records)))
+
+
+# ---- signatures. Spec: RFC 7515; RFC 7518, 3.4; RFC 7523, 3; RFC 9449, 4.
+
+def build_jwt(header: dict, claims: dict, sign: Callable[[bytes], bytes]) -> str:
+    """Return claims as a signed token; `sign` gives the ES256 signature of bytes, in DER."""
+    text = ".".join(encode_base64url(format_message(part))
+                    for part in ({"alg": "ES256", **header}, claims))
+    return f"{text}.{encode_base64url(parse_signature(sign(text.encode('ascii'))))}"
+
+
+def parse_signature(data: bytes) -> bytes:
+    """Return an ECDSA signature over P-256 as 64 bytes: what DER writes as two numbers."""
+    numbers, rest = [], data[2:]
+    while len(rest) > 2 and rest[0] == 2 and len(rest) >= 2 + rest[1]:
+        end = 2 + rest[1]
+        numbers.append(rest[2:end].lstrip(b"\0").rjust(32, b"\0"))
+        rest = rest[end:]
+    if rest or [len(number) for number in numbers] != [32, 32]:
+        raise UsageError("the signature is not one of a P-256 key, which ES256 takes")
+    return b"".join(numbers)
+
+
+def parse_public_key(data: bytes) -> dict:
+    """Return the JWK of a P-256 public key in DER, whose last 65 bytes are its point."""
+    if len(data) != 91 or data[-65] != 4:
+        raise UsageError("the key is not a P-256 key, which ES256 takes")
+    return {"kty": "EC", "crv": "P-256", "x": encode_base64url(data[-64:-32]),
+            "y": encode_base64url(data[-32:])}
+
+
+def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) -> dict:
+    """Return what a client says to prove that it is itself."""
+    return {"iss": client_id, "sub": client_id, "aud": issuer, "jti": token_id,
+            "iat": int(now), "exp": int(now) + ASSERTION_SECONDS}
+
+
+def build_proof_claims(method: str, url: str, token_id: str, now: float,
+                       access_token: Optional[str], nonce: Optional[str]) -> dict:
+    """Return what a DPoP proof says of one request: it fits no other."""
+    digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
+    return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
+                         "iat": int(now), "ath": digest, "nonce": nonce})
 
 
 def describe_item(item: Any, index: int) -> str:
