@@ -9597,7 +9597,7 @@ class OAuth:
         self._grant, self._assertion = grant, assertion
         self._scopes = check_scope_names(scopes)
         self._authorize, self._redirect_uri = authorize, redirect_uri
-        self._store = store or TokenFile(None)
+        self._store = store or TokenMemory()
         self._wants_dpop = dpop
         self._timeout, self._send = timeout, send
         self._lock = threading.RLock()
@@ -10031,34 +10031,45 @@ def find_config_folder() -> str:
     return os.path.join(base, "mcpkit")
 
 
+class TokenMemory:
+    """Tokens that are kept for as long as this object."""
+
+    def __init__(self) -> None:
+        self._tokens = Tokens()
+
+    def read(self) -> Tokens:
+        """Return all tokens."""
+        return self._tokens
+
+    def locked(self) -> Any:
+        """Return a context that yields the tokens; an OAuth changes them under its own lock."""
+        return contextlib.nullcontext(self._tokens)
+
+    def open_signer(self) -> Signer:
+        """Return a Signer with a new key, to which tokens are bound."""
+        return Signer(None)
+
+
 class TokenFile:
-    """Tokens that are kept in a file which only its owner may read; None: in memory only.
+    """Tokens that are kept in a file, which its owner alone may read; None: that of the commands.
 
     Several processes may share one: it is locked while it changes, and replaced as a whole.
     """
 
-    def __init__(self, path: Optional[str] = ""):
-        self._path = os.path.join(find_config_folder(), "tokens.json") if path == "" else path
-        self._tokens = Tokens()                   # where there is no file
+    def __init__(self, path: Optional[str] = None):
+        self._path = path or os.path.join(find_config_folder(), "tokens.json")
 
     def read(self) -> Tokens:
-        """Return all tokens; none where there is no file, or one that is no JSON."""
-        if self._path is None:
-            return self._tokens
+        """Return all tokens; none where there is no file, or one that cannot be read."""
         try:
             with open(self._path, "rb") as file:
                 return parse_tokens(parse_document(file.read()))
-        except FileNotFoundError:
+        except OSError:                           # whoever writes there is told why
             return Tokens()
-        except OSError as error:
-            raise UsageError(f"{self._path} cannot be read: {error.strerror}") from None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[Tokens]:
         """Yield the tokens while nobody else can change them; what was changed is written."""
-        if self._path is None:
-            yield self._tokens
-            return
         with lock_path(self._path):
             tokens = self.read()
             before = tokens.to_json()
@@ -10068,17 +10079,20 @@ class TokenFile:
 
     def _write(self, data: bytes) -> None:
         new = f"{self._path}.{os.getpid()}.new"
-        with open_private(new) as file:
-            file.truncate()
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._path)
+        try:
+            with open_private(new) as file:
+                file.truncate()
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self._path)
+        except OSError:                           # a full disk, say: the old file is as it was
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            raise
 
     def open_signer(self) -> Signer:
         """Return the Signer whose key tokens are bound to, made where there is none."""
-        if self._path is None:
-            return Signer(None)
         path = os.path.join(os.path.dirname(self._path), "dpop.pem")
         with lock_path(path):
             return Signer(path, may_make=True)
@@ -10094,17 +10108,21 @@ def open_private(path: str) -> Any:
 def lock_path(path: str) -> Iterator[None]:
     """Keep a file to ourselves during the block; its folder is made where it is missing.
 
-    Raises TransportError when somebody else does not let it go.
+    Raises TransportError when somebody else does not let it go, UsageError where nothing can be
+    written.
     """
-    os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
     deadline = time.monotonic() + LOCK_SECONDS
-    with open_private(path + ".lock") as lock:
-        while not _try_lock(lock):
-            if time.monotonic() > deadline:
-                raise TransportError(f"another process has kept {path} locked for "
-                                     f"{LOCK_SECONDS:g} s", timed_out=True)
-            time.sleep(0.05)
-        yield                                     # closing the file lets go
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+        with open_private(path + ".lock") as lock:
+            while not _try_lock(lock):
+                if time.monotonic() > deadline:
+                    raise TransportError(f"another process has kept {path} locked for "
+                                         f"{LOCK_SECONDS:g} s", timed_out=True)
+                time.sleep(0.05)
+            yield                                 # closing the file lets go
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _try_lock(file: Any) -> bool:
@@ -12130,7 +12148,7 @@ class Issuer(NamedTuple):
     authorization_endpoint: Optional[str] = None
     registration_endpoint: Optional[str] = None
     scopes: Tuple[str, ...] = ()
-    auth_methods: Tuple[str, ...] = ("client_secret_basic",)
+    auth_methods: Tuple[str, ...] = ()
     challenge_methods: Tuple[str, ...] = ()
     sends_iss: bool = False
     reads_client_metadata: bool = False
@@ -12151,7 +12169,7 @@ def parse_issuer_metadata(document: dict, name: str) -> Issuer:
     methods = document.get("token_endpoint_auth_methods_supported")
     return Issuer(
         name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
-        auth_methods=tuple(find_list(methods)) or Issuer._field_defaults["auth_methods"],
+        auth_methods=tuple(find_list(methods)) or ("client_secret_basic",),    # as RFC 8414 says
         challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
         sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
         reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
@@ -12395,15 +12413,20 @@ def parse_token_record(value: Any) -> Optional[TokenRecord]:
                                     for name in ("scopes", "granted", "endpoints")})
     except (TypeError, KeyError):
         return None
+    return record if _is_whole(record) else None
+
+
+def _is_whole(record: TokenRecord) -> bool:
+    """Return whether what was read from a file can be used without another look."""
     client = record.client
-    texts = (record.issuer, record.resource, client.client_id, *record.scopes, *record.granted)
+    texts = (record.issuer, record.resource, record.access_token, record.token_type,
+             client.client_id, client.auth_method, *record.scopes, *record.granted)
     options = (record.refresh_token, client.client_secret, client.redirect_uri)
-    is_whole = all(isinstance(text, str) and text for text in texts) and all(
-        option is None or isinstance(option, str) for option in options) and (
-        record.expires_at is None or _is_number(record.expires_at)) and (
-        isinstance(record.access_token, str)) and client.auth_method in list(CLIENT_AUTH)
-    return record if is_whole and parse_bearer(f"Bearer {record.access_token}") and (
-        record.token_type in list(TOKEN_SCHEMES.values())) else None
+    return (all(isinstance(text, str) and text for text in texts)
+            and all(option is None or isinstance(option, str) for option in options)
+            and (record.expires_at is None or _is_number(record.expires_at))
+            and client.auth_method in CLIENT_AUTH and record.token_type in TOKEN_SCHEMES.values()
+            and bool(parse_bearer(f"Bearer {record.access_token}")))
 
 
 class Tokens:

@@ -9059,6 +9059,30 @@ def test_a_client_that_describes_itself_is_not_registered():
         mcpkit.OAuth(client_metadata_url="https://app.example")
 
 
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_our_own_server_sends_our_client_to_the_issuer_in_both_eras(era):
+    with Issuer() as issuer:
+        def verify(token):
+            return Principal("ada", issuer.scopes[token]) if token in issuer.scopes else None
+
+        server = Server("vault", sessions=True, auth=Auth(
+            verify, authorization_servers=[issuer.name], scopes=["read"]))
+        @server.tool(scopes=["write"])
+        def whoami(ctx: Context) -> str:
+            return ctx.principal.subject
+
+        auth = mcpkit.OAuth(authorize=browse, timeout=WAIT)
+        with mcpkit.HTTPService(server, port=0) as service, Client(
+                service.url, era=era, auth=auth, timeout=WAIT) as client:
+            assert client.list_tools() == []
+            issuer.scopes.clear()
+            assert client.call_tool("whoami")["content"][0]["text"] == "ada"
+            assert [tool["name"] for tool in client.list_tools()] == ["whoami"]
+            assert (client.session_id is None) == (era == "modern")
+    assert issuer.log[4:] == ["oauth-authorization-server", "refresh_token",
+                              "oauth-authorization-server", "authorize", "authorization_code"]
+
+
 def test_nobody_logs_in_only_to_end_a_session():
     with guarded() as (issuer, server):
         serve = server.serve
@@ -9140,8 +9164,15 @@ def test_a_token_file_that_is_no_json_counts_as_empty(tmp_path):
     with store.locked() as tokens:
         tokens.put(RECORD)
     assert store.read().find_endpoint("https://h/mcp") == RECORD
-    with pytest.raises(UsageError, match="cannot be read"):
-        mcpkit.TokenFile(str(tmp_path)).read()
+
+
+def test_tokens_that_have_no_place_are_an_error_only_where_they_are_to_be_kept(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path, tmp_path / "file" / "mcpkit" / "tokens.json"):
+        store = mcpkit.TokenFile(str(path))
+        assert store.read().to_json()["tokens"] == []
+        with pytest.raises(UsageError, match="cannot be written"), store.locked() as tokens:
+            tokens.put(RECORD)
 
 
 def test_a_lock_that_is_not_let_go_is_an_error_after_a_while(tmp_path, monkeypatch):
