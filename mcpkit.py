@@ -118,6 +118,10 @@ SUPPORTED_VERSIONS = PROTOCOL_VERSIONS[::-1]     # newest first: as a server lis
 ASSUMED_VERSION = "2025-03-26"
 # Spec: 2025-03-26 transports: the only revision that allows JSON-RPC batches.
 BATCH_VERSION = "2025-03-26"
+# Spec: 2024-11-05 transports: the only revision with the HTTP+SSE transport, and what an endpoint
+# answers to the POST of a newer client. Spec: 2025-11-25 transports, Backwards Compatibility.
+SSE_VERSION = "2024-11-05"
+SSE_SIGNS = (400, 404, 405)
 
 META_PREFIX = "io.modelcontextprotocol/"
 META_PROTOCOL_VERSION = META_PREFIX + "protocolVersion"
@@ -7807,9 +7811,9 @@ class Conversation:
             return ["structuredContent is missing"]
         return schema.errors(result["structuredContent"])
 
-    def build_initialize(self) -> dict:
+    def build_initialize(self, version: str = LATEST_LEGACY_VERSION) -> dict:
         """Return the params that open a legacy conversation."""
-        return {"protocolVersion": LATEST_LEGACY_VERSION, "clientInfo": self.client_info,
+        return {"protocolVersion": version, "clientInfo": self.client_info,
                 "capabilities": {name: value for name, value in self.client_capabilities.items()
                                  if name not in self.unanswered}}
 
@@ -8614,7 +8618,7 @@ class PooledHandler(urllib.request.BaseHandler):
     def __init__(self, network: Network = Network()):
         self._network = network
         self._context: Any = None                        # an ssl.SSLContext, made at first use
-        self._idle: Dict[Way, list] = {}               # guarded by _lock, as _is_closed
+        self._idle: Dict[Way, list] = {}                 # guarded by _lock, as is the next
         self._is_closed = False
         self._proven: set = set()                        # ways on which an answer came
         self._lock = threading.Lock()
@@ -8717,9 +8721,10 @@ class PooledHandler(urllib.request.BaseHandler):
             connection.close()
 
     def close_all(self) -> None:
-        """Close what is idle, and keep nothing any more."""
+        """Close what is idle, and from now on whatever is given back."""
         with self._lock:
-            idle, self._idle, self._is_closed = self._idle, {}, True
+            self._is_closed = True
+            idle, self._idle = self._idle, {}
         for connections in idle.values():
             for connection in connections:
                 connection.close()
@@ -8779,8 +8784,10 @@ def format_own(message: dict) -> bytes:
 class HTTPTransport:
     """Messages to a Streamable HTTP endpoint, each a POST of its own."""
 
+    name = "HTTP"
     is_http = True
     noise: Sequence[str] = ()
+    shares_stream = False                         # on which the answers to all requests come
 
     def __init__(self, url: str, headers: Headers, max_bytes: int,
                  observe: Callable[[Exchange], None], network: Network = Network(),
@@ -8858,6 +8865,9 @@ class HTTPTransport:
 
     def abort(self, request_id: Any) -> None:
         """Break off the exchange of a request, or (None) the stream that listens."""
+        self._hang_up(request_id)
+
+    def _hang_up(self, request_id: Any) -> None:
         response = self._open_responses.get(request_id)
         if response is not None:
             with contextlib.suppress(OSError):
@@ -8867,7 +8877,7 @@ class HTTPTransport:
         """Close the connections, also those that are in use."""
         self._closed.set()
         for request_id in tuple(self._open_responses):
-            self.abort(request_id)
+            self._hang_up(request_id)
         self._pool.close_all()
 
     def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
@@ -8917,6 +8927,9 @@ class HTTPTransport:
             return self._read(response, reading, request_id, on_message, place)
         except (OSError, http.client.HTTPException, MCPKitError) as caught:
             error = explain_transport_error(caught, url, response, waits)
+            if isinstance(error, TransportError) and reading.is_stream and request_id is not None:
+                error = TransportError(f"{error}, before the response to request {request_id!r}",
+                                       error.timed_out)
             raise error from None
         finally:
             if self._open_responses.get(request_id) is response:
@@ -8996,21 +9009,244 @@ class Place:
         self.retry = parser.retry if parser.retry is not None else self.retry
 
 
-def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Optional[Response]:
-    """Return the answer in an event, None when it holds something else.
+def read_event_value(event: SSEEvent) -> Any:
+    """Return the JSON value in an event, None where it is there for other reasons.
 
     Events of other types and those without data are keep-alives and primers.
     """
     if event.event != "message" or not event.data.strip():
         return None
     try:
-        value = parse_json(event.data.encode("utf-8", "surrogatepass"), max_depth=MAX_ANSWER_DEPTH)
+        return parse_json(event.data.encode("utf-8", "surrogatepass"), max_depth=MAX_ANSWER_DEPTH)
     except ValueError as error:
         raise ProtocolError(f"an event of the stream is no JSON: {error}") from None
+
+
+def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Optional[Response]:
+    """Return the answer in an event, None when it holds something else."""
+    value = read_event_value(event)
     for part in value if isinstance(value, list) else [value]:
         if isinstance(part, dict) and "method" in part:
             on_message(part)
     return parse_answer(value, request_id)
+
+
+class Mailbox:
+    """Hands what comes on a stream that all answers share to those who wait for it.
+
+    `name` is who sends it; `describe` returns what else there is to say where no answer comes.
+    """
+
+    def __init__(self, name: str, on_message: Callable[[dict], None],
+                 describe: Callable[[], str] = str):
+        self._name = name
+        self._on_message = on_message
+        self._describe = describe
+        self.ended: Optional[str] = None          # why no more answers will come
+        self._waiting: Dict[Any, Any] = {}        # request id to queue; changed key by key
+        self._pauses = 0                          # while we think; guarded by _lock
+        self._lock = threading.Lock()
+        self._heard = 0.0                         # when something last came
+
+    @contextlib.contextmanager
+    def expect(self, request_id: Any) -> Iterator[Any]:
+        """Have the answer to a request (None: to none) kept in a queue during a block."""
+        import queue
+        answers: queue.Queue = queue.Queue()
+        if request_id is not None:
+            self._waiting[request_id] = answers
+        try:
+            yield answers
+        finally:
+            self._waiting.pop(request_id, None)
+
+    def wait(self, answers: Any, waits: Waits) -> Any:
+        """Return the JSON value that answers; raises TransportError when there will be none."""
+        import queue
+        started = time.monotonic()
+        while not (self.ended and answers.empty()):
+            # What the server says meanwhile, or we think about, is no silence.
+            since = time.monotonic() if self._pauses else max(started, self._heard)
+            left = waits.find_left_since(since)
+            if left <= 0:
+                raise TransportError(f"no answer for {waits.silence:g} s from {self._name}"
+                                     + self._describe(), timed_out=True)
+            try:
+                value = answers.get(timeout=left)
+            except queue.Empty:
+                continue
+            if value is None:
+                break
+            return value
+        raise TransportError(self.ended + self._describe())
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Hold up the limit of silence during a block: the server waits for us."""
+        with self._lock:
+            self._pauses += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pauses -= 1
+                self.hear()
+
+    def hear(self) -> None:
+        """Note that something came, which ends a silence."""
+        self._heard = time.monotonic()
+
+    def take(self, value: Any) -> None:
+        """Hand on a message, or those of a batch."""
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict) and "method" in part:
+                try:
+                    self._on_message(part)
+                except Exception:                 # of the caller's callback: reading goes on
+                    log_exception("on_notification failed")
+                continue
+            answers = self._waiting.get(find_request_id(part)) or self._find_only_waiting(part)
+            if answers is not None:
+                answers.put(part)
+
+    def _find_only_waiting(self, part: Any) -> Any:
+        """Return who gets an error without an id: the one request that waits, if it is one."""
+        waiting = tuple(self._waiting.values())
+        is_error = isinstance(part, dict) and "error" in part and part.get("id") is None
+        return waiting[0] if is_error and len(waiting) == 1 else None
+
+    def abort(self, request_id: Any) -> None:
+        """End the wait for the answer to a request."""
+        answers = self._waiting.get(request_id)
+        if answers is not None:
+            answers.put({"jsonrpc": JSONRPC_VERSION, "id": request_id, "result": {}})
+
+    def end(self, reason: str) -> None:
+        """End all waits; the first reason counts."""
+        self.ended = self.ended or reason
+        for answers in tuple(self._waiting.values()):
+            answers.put(None)
+
+
+class SSETransport(HTTPTransport):
+    """Messages by the HTTP+SSE transport: each a POST, and all answers on the stream of one GET,
+    whose first event names where to POST. Spec: 2024-11-05 transports, HTTP with SSE."""
+
+    name = "HTTP+SSE"
+    shares_stream = True
+
+    def __init__(self, url: str, headers: Headers, max_bytes: int,
+                 observe: Callable[[Exchange], None], network: Network, auth: Optional[OAuth],
+                 on_message: Callable[[dict], None]):
+        super().__init__(url, headers, max_bytes, observe, network, auth)
+        self._mail = Mailbox(url, on_message)
+        self.pause = self._mail.pause
+        self._stream_url = url                    # `url` becomes that for the POSTs
+        self._opened = threading.Event()          # or found not to be one of ours
+        self._fault: Optional[MCPKitError] = None
+        self._is_stream = False
+        self._is_closing = False
+        self._thread: Any = None
+
+    def open(self, waits: Waits) -> bool:
+        """Open the stream; return whether there is one.
+
+        Raises ProtocolError for a stream that is none of this transport.
+        """
+        self._thread = threading.Thread(target=self._run, args=(waits,), daemon=True)
+        self._thread.start()
+        self._opened.wait()                       # the thread keeps to the time limit
+        if self._fault is not None and self._is_stream:
+            raise ProtocolError(f"a GET opens an event stream, but {self._fault}: this is not MCP")
+        return self._is_stream
+
+    def _run(self, waits: Waits) -> None:
+        """Read the stream to its end, in a thread of its own."""
+        try:
+            answer = self._send("GET", None, {"Accept": STREAM_TYPE}, waits, None, _ignore, Place())
+            if not self._opened.is_set():
+                self._fault = TransportError(f"no event stream: HTTP {answer.status}")
+        except MCPKitError as error:
+            self._fault = error
+        self._mail.end(str(self._fault or "the event stream was closed"))
+        self._opened.set()
+
+    def _read_stream(self, response: Any, reading: BodyReading, request_id: Any,
+                     on_message: Callable, place: Place) -> Optional[Response]:
+        self._is_stream = True
+        parser = SSEParser(self._max_bytes)
+        for data in iter(lambda: reading.read_some(response), b""):
+            self._mail.hear()
+            for event in parser.feed(data):
+                if not self._opened.is_set():
+                    self.url = find_endpoint(event, response.url)
+                    # From here on the time limits are those of the requests.
+                    reading.waits = Waits(LISTEN_SECONDS, time.monotonic() + LISTEN_SECONDS)
+                    response.timed.left = reading.waits.left
+                    self._opened.set()
+                else:
+                    self._mail.take(read_event_value(event))
+            reading.size = reading.came = 0       # the limit of bytes is that of an event
+        if self._is_closing:
+            return None
+        if not self._opened.is_set():
+            raise ProtocolError("it ended without the event endpoint")
+        unfinished = len(parser.close())
+        raise TransportError("connection: the server ended the event stream" + (
+            f"; {unfinished} bytes of an unfinished event were discarded" if unfinished else ""))
+
+    def exchange(self, message: dict, headers: Headers, waits: Waits,
+                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
+        """POST one message and wait for the answer to it on the stream."""
+        request_id = message.get("id") if "method" in message else None
+        # Neither a version nor a session had a header then.
+        headers = {"Accept": RPC_ACCEPT, "Content-Type": JSON_TYPE}
+        with self._mail.expect(request_id) as answers:
+            taken = self._send("POST", format_own(message), headers, waits, None, _ignore, None)
+            if request_id is None or not 200 <= taken.status < 300:
+                return taken
+            started = time.monotonic()
+            value = self._mail.wait(answers, waits)
+        data = format_message(value)
+        self._observe(Exchange("SSE", self._stream_url, {}, b"", None, {}, data[:NOTED_BYTES],
+                               len(data), True, time.monotonic() - started, None))
+        return Incoming(taken.status, taken.headers, parse_answer(value, request_id),
+                        shorten(value))
+
+    def listen(self, headers: Headers, waits: Waits, on_message: Callable[[dict], None],
+               on_open: Callable[[], None]) -> None:
+        """Wait for the end: what the server tells comes on the one stream anyway."""
+        on_open()
+        self._thread.join()
+        raise TransportError(self._mail.ended or "")
+
+    def abort(self, request_id: Any) -> None:
+        """Wait for the answer to a request no longer."""
+        self._mail.abort(request_id)
+
+    def close(self) -> None:
+        """Close the stream, which ends the session."""
+        self._is_closing = True
+        super().close()
+        if self._thread is not None:
+            self._thread.join(2.0)
+
+
+def find_endpoint(event: SSEEvent, url: str) -> str:
+    """Return where the first event on the stream of a URL has messages POSTed to.
+
+    Raises ProtocolError where that is nowhere, or where our credentials do not belong.
+    """
+    if event.event != "endpoint":
+        raise ProtocolError(f"its first event is {shorten(event.event)}, not endpoint")
+    endpoint = resolve_reference(url, event.data) if event.data.strip() else None
+    if endpoint is None:
+        raise ProtocolError("its event endpoint holds no URL to POST to: "
+                            f"{shorten(event.data) or '(nothing)'}")
+    if not is_same_origin(endpoint, url):
+        raise ProtocolError(f"its event endpoint names {shorten(endpoint)}, which is another "
+                            "origin, and nothing is sent there")
+    return endpoint
 
 
 class FormSender:
@@ -9056,13 +9292,15 @@ class BodyReading:
         self.is_stream = False
         self.waits = waits
         self._max_bytes = max_bytes
-        self._came = 0                       # bytes as they came, before they were decompressed
+        self.came = 0                        # bytes as they came, before they were decompressed
         self._inflater: Optional[Inflater] = None
+        self._has_begun = False
 
     def read_some(self, response: Any) -> bytes:
         """Return the bytes that have come, at least one; none at the end."""
-        if self._came == 0:
+        if not self._has_begun:
             self._inflater = find_inflater(response.headers.get("Content-Encoding"))
+            self._has_begun = True
         data = b""
         while not data:
             if self._inflater is not None and self._inflater.has_more:
@@ -9074,7 +9312,7 @@ class BodyReading:
             data = data if self._inflater is None else self._inflater.take(data)
         self.size += len(data)
         self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        if max(self.size, self._came) > self._max_bytes:
+        if max(self.size, self.came) > self._max_bytes:
             raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
         return data
 
@@ -9088,7 +9326,7 @@ class BodyReading:
         is_cut = response.length or (self._inflater and not self._inflater.is_complete)
         if not data and is_cut:              # of the Content-Length: http.client lets it pass
             raise http.client.IncompleteRead(b"", response.length)
-        self._came += len(data)
+        self.came += len(data)
         return data
 
     def read_all(self, response: Any) -> bytes:
@@ -9275,13 +9513,15 @@ def explain_transport_error(error: Exception, url: str, response: Any,
 
 
 class StdioTransport:
-    """Messages to a child process, one a line; answers are told apart by their ids.
+    """Messages to a child process, one a line, and its answers in the same way.
 
     The child and its children form a group that is ended as one: its input is closed, then it
     gets TERM, then KILL. Its standard error is read all the time; the tail is kept for errors.
     """
 
+    name = "stdio"
     is_http = False
+    shares_stream = True
     STDERR_TAIL = 4096
 
     def __init__(self, command: List[str], max_bytes: int, observe: Callable[[Exchange], None],
@@ -9299,15 +9539,11 @@ class StdioTransport:
             raise TransportError(f"command not found: {command[0]}")
         self.url = " ".join(command)
         self._observe = observe
-        self._on_message = on_message
         self._on_junk = on_junk                  # gets lines on stdout that are no MCP
         self._max_bytes = max_bytes
-        self._waiting: Dict[Any, Any] = {}        # request id to queue; changed key by key
-        self.ended: Optional[str] = None         # why no more answers will come
+        self._mail = Mailbox(self.url, on_message, self._describe_stderr)
         self._stderr = b""
-        self._pauses = 0                          # while we think; guarded by _lock
-        self._lock = threading.Lock()
-        self._heard = 0.0                         # when it last said something
+        self.pause = self._mail.pause
         try:
             self._child = subprocess.Popen(
                 [program, *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -9323,62 +9559,31 @@ class StdioTransport:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def ended(self) -> Optional[str]:
+        """Why no more answers will come, None while they may."""
+        return self._mail.ended
+
     def exchange(self, message: dict, headers: Headers, waits: Waits,
                  on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
         """Send one message and wait for the answer to it; only a request has one."""
-        import queue
         started, error, value = time.monotonic(), None, None
         line = format_own(message)
         request_id = message.get("id") if "method" in message else None
-        answers: queue.Queue = queue.Queue()
-        if request_id is not None:
-            self._waiting[request_id] = answers
         try:
-            self._write(line, waits)
-            if request_id is None:
-                return Incoming(None, {}, None)
-            value = self._wait(answers, waits)
-            return Incoming(None, {}, parse_answer(value, request_id), shorten(value))
+            with self._mail.expect(request_id) as answers:
+                self._write(line, waits)
+                if request_id is None:
+                    return Incoming(None, {}, None)
+                value = self._mail.wait(answers, waits)
+                return Incoming(None, {}, parse_answer(value, request_id), shorten(value))
         except MCPKitError as caught:
             error = str(caught)
             raise
         finally:
-            self._waiting.pop(request_id, None)
             data = b"" if value is None else format_message(value)
             self._observe(Exchange("stdio", self.url, {}, line, None, {}, data[:NOTED_BYTES],
                                    len(data), False, time.monotonic() - started, error))
-
-    def _wait(self, answers: Any, waits: Waits) -> Any:
-        """Return the JSON value that answers; raises TransportError when there will be none."""
-        import queue
-        started = time.monotonic()
-        while not (self.ended and answers.empty()):
-            # What the child says meanwhile, or we think about, is no silence.
-            since = time.monotonic() if self._pauses else max(started, self._heard)
-            left = waits.find_left_since(since)
-            if left <= 0:
-                raise TransportError(f"no answer for {waits.silence:g} s from {self.url}"
-                                     + self._describe_stderr(), timed_out=True)
-            try:
-                value = answers.get(timeout=left)
-            except queue.Empty:
-                continue
-            if value is None:
-                break
-            return value
-        raise TransportError(self.ended + self._describe_stderr())
-
-    @contextlib.contextmanager
-    def pause(self) -> Iterator[None]:
-        """Hold up the limit of silence during a block: the server waits for us."""
-        with self._lock:
-            self._pauses += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._pauses -= 1
-                self._heard = time.monotonic()
 
     def listen(self, headers: Headers, waits: Waits, on_message: Callable[[dict], None],
                on_open: Callable[[], None]) -> None:
@@ -9390,9 +9595,7 @@ class StdioTransport:
 
     def abort(self, request_id: Any) -> None:
         """Wait for the answer to a request no longer."""
-        answers = self._waiting.get(request_id)
-        if answers is not None:
-            answers.put({"jsonrpc": JSONRPC_VERSION, "id": request_id, "result": {}})
+        self._mail.abort(request_id)
 
     def _write(self, line: bytes, waits: Waits) -> None:
         """Have a line written, by a thread of its own: a child may stop reading for ever."""
@@ -9412,9 +9615,7 @@ class StdioTransport:
                     pipe.flush()
         except (OSError, ValueError):
             self._threads[0].join(1.0)            # so that the exit and its reason are known
-            self.ended = self.ended or "the server has closed its input"
-            for answers in tuple(self._waiting.values()):
-                answers.put(None)
+            self._mail.end("the server has closed its input")
 
     def _read_stdout(self) -> None:
         """Hand each message on the child's standard output to whom it is for."""
@@ -9422,15 +9623,13 @@ class StdioTransport:
             lines = iter(lambda: pipe.readline(self._max_bytes + 1), b"")
             for number, line in enumerate(lines, 1):
                 if len(line) > self._max_bytes:
-                    self.ended = f"the server sent a line of more than {self._max_bytes:,} bytes"
+                    self._mail.end(f"the server sent a line of more than {self._max_bytes:,} bytes")
                     break
                 self._take_line(number, line)
-        self.ended = self.ended or self._describe_exit()
-        for answers in tuple(self._waiting.values()):
-            answers.put(None)
+        self._mail.end(self._describe_exit())
 
     def _take_line(self, number: int, line: bytes) -> None:
-        self._heard = time.monotonic()
+        self._mail.hear()
         try:
             value = parse_json(line, max_depth=MAX_ANSWER_DEPTH)
         except ValueError:
@@ -9440,22 +9639,7 @@ class StdioTransport:
             if line.strip():
                 self._on_junk(number, line)
             return
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, dict) and "method" in part:
-                try:
-                    self._on_message(part)
-                except Exception:                 # of the caller's callback: reading goes on
-                    log_exception("on_notification failed")
-                continue
-            answers = self._waiting.get(find_request_id(part)) or self._find_only_waiting(part)
-            if answers is not None:
-                answers.put(part)
-
-    def _find_only_waiting(self, part: Any) -> Any:
-        """Return who gets an error without an id: the one request that waits, if it is one."""
-        waiting = tuple(self._waiting.values())
-        is_error = isinstance(part, dict) and "error" in part and part.get("id") is None
-        return waiting[0] if is_error and len(waiting) == 1 else None
+        self._mail.take(value)
 
     def _read_stderr(self) -> None:
         with contextlib.suppress(OSError, ValueError), self._child.stderr as pipe:
@@ -10240,17 +10424,17 @@ class Listening:
 class Client:
     """An MCP client, for one server; use it as a context manager, from as many threads as you like.
 
-    `target` is the URL of a Streamable HTTP endpoint, or the command of a stdio server as a list,
-    which runs in the folder `cwd` with the variables `env` on top of ours. `headers` go with every
-    HTTP request, and `network` says by which way (see `Network`). `era` "auto" finds out whether
-    the server is modern or legacy. `timeout` is how many seconds the server may be silent,
-    `max_time` how many one call may take in all; `until` ends all waiting at a moment of
-    time.monotonic().
+    `target` is the URL of an endpoint, or the command of a stdio server as a list, which runs in
+    the folder `cwd` with the variables `env` on top of ours. `headers` go with every HTTP request,
+    `network` says by which way (see `Network`), and `auth` gets the tokens that it wants. `era`
+    "auto" finds out whether the server is modern or legacy, and by which transport it is reached.
+    `timeout` is how many seconds the server may be silent, `max_time` how many one call may take in
+    all; `until` ends all waiting at a moment of time.monotonic().
+
     `on_elicit`, `on_sample` and `on_roots` answer what the server asks (see `Responder`), in both
     eras. `on_log(level, data, logger)` gets its log messages, from `log_level` on ("info" where
     none is given). `on_notification(method, params)` is called for everything that it tells,
-    `observe(exchange)` after each exchange. `auth` gets the tokens that it wants.
-    Lists and reads are cached for as long as the server
+    `observe(exchange)` after each exchange. Lists and reads are cached for as long as the server
     says, unless it tells that they have changed. With the tasks extension among its `capabilities`,
     the result of a call may be the handle of a task.
 
@@ -10326,6 +10510,11 @@ class Client:
     def is_http(self) -> bool:
         """Whether the server is reached over HTTP, else over stdio."""
         return isinstance(self._target, str)
+
+    @property
+    def transport(self) -> Optional[str]:
+        """What carries the messages: "HTTP", "HTTP+SSE" or "stdio"; None until connected."""
+        return None if self._transport is None else self._transport.name
 
     @property
     def era(self) -> Optional[str]:
@@ -10446,6 +10635,8 @@ class Client:
         conversation.era, conversation.session_id = "legacy", None
         try:
             answer = self._exchange("initialize", conversation.build_initialize())
+            if answer.status in SSE_SIGNS and self._open_sse(answer):
+                answer = self._exchange("initialize", conversation.build_initialize(SSE_VERSION))
             conversation.learn_initialize(read_result(answer),
                                           answer.headers.get("mcp-session-id"))
         except MCPKitError:
@@ -10462,6 +10653,24 @@ class Client:
     def _note_junk(self, number: int, line: bytes) -> None:
         if len(self.junk) < MAX_JUNK_LINES:
             self.junk.append((number, shorten(line.strip())))
+
+    def _open_sse(self, refusal: Incoming) -> bool:
+        """Fall back to HTTP+SSE where a POST was refused; False if the server has none."""
+        error = refusal.response.error if refusal.response else None
+        if self._transport.shares_stream or (error is not None and error.code in MODERN_ERRORS):
+            return False
+        seconds = min(self._timeout, self._discover_timeout)
+        transport = SSETransport(self._target, self._headers, self._max_bytes, self._observe,
+                                 self._network, self._auth, self._take)
+        is_open = False
+        try:
+            is_open = transport.open(self._waits(seconds, seconds))
+        except ProtocolError as error:
+            raise ProtocolError(f"{build_status_error(refusal)}; {error}") from None
+        finally:
+            (self._transport if is_open else transport).close()
+        self._transport = transport if is_open else self._transport
+        return is_open
 
     def close(self) -> None:
         """End the session, if there is one, and the connection."""
@@ -10786,8 +10995,10 @@ class Client:
     def _take(self, message: dict) -> None:
         """Take what the server says on its own: a notification, or (legacy) a request."""
         if is_request(message):
-            if self.era == "legacy" and not self.is_http and self._responder.has_answer(message):
-                # The answer may take its time, and the reader of stdio must go on.
+            transport = self._transport
+            if self.era == "legacy" and transport is not None and (
+                    transport.shares_stream and self._responder.has_answer(message)):
+                # The answer may take its time, and the reader of the one stream must go on.
                 threading.Thread(target=self._reply, args=(message,), daemon=True).start()
             elif self.era == "legacy":
                 self._reply(message)
@@ -10914,7 +11125,7 @@ def explain_body(status: Optional[int], headers: Headers, text: str) -> Check:
     if "html" in kind or text.lstrip()[:1] == "<":
         title = shorten(find_title(text))
         return Check("content", "fail", f"HTTP {status} with a web page"
-                     + (f" titled {title!r}" if title else "") + ", not MCP",
+                     + (f" titled '{title}'" if title else "") + ", not MCP",
                      "a login page, a captive portal, or the wrong path: the endpoint is often "
                      "at /mcp", "streamable-http, Sending Messages")
     return Check("content", "fail", f"HTTP {status}, {kind}, but no JSON-RPC answer: "
@@ -10981,6 +11192,7 @@ def explain_exchange(exchange: Exchange) -> List[Check]:
                                 "Accepted without a body", "streamable-http, Sending Messages"))
     elif exchange.status is not None and message:
         form = "an event stream" if exchange.is_stream else "one JSON object"
+        form = "an event on the stream of the session" if exchange.status == 202 else form
         checks.append(Check("answer-form", "ok", f"{message['method']} was answered with {form} "
                             f"({exchange.size:,} bytes, {exchange.seconds * 1000:.0f} ms)",
                             spec="streamable-http, Sending Messages"))
@@ -11061,6 +11273,12 @@ class EraReport:
                        if self._facts["session"] else "no session id: the server is stateless")
             self.checks.append(Check("session", "ok", session,
                                      spec="2025-11-25 basic/transports, Session Management"))
+        if client.transport == SSETransport.name:
+            self.checks.append(Check(
+                "transport", "ok", "legacy SSE: the POST was refused, and a GET opened an event "
+                "stream that begins with the event endpoint: the HTTP+SSE transport of 2024-11-05",
+                "newer clients want Streamable HTTP", "2025-11-25 basic/transports, Backwards "
+                "Compatibility"))
 
     def _note_failure(self, error: MCPKitError, exchange: Optional[Exchange]) -> None:
         check = explain_failure(error, exchange)
@@ -11126,12 +11344,13 @@ def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = 
         reports.append(report)
     checks = merge_checks(reports)
     if all(report.verdict == "fail" for report in reports) and isinstance(target, str):
-        checks += explain_get(make_client("legacy"))
+        checks += explain_get(make_client("legacy"), exchanges)
     return {
         "target": target, "endpoint": target if isinstance(target, str) else None,
         "verdict": min((report.verdict for report in reports), key=VERDICTS.index),
         "eras": {report.name: report.to_json() for report in reports},
-        "checks": [check._asdict() for check in checks], "requests": len(exchanges),
+        "checks": [check._asdict() for check in checks],
+        "requests": sum(exchange.method != "SSE" for exchange in exchanges),
         "elapsedMs": round((time.monotonic() - started) * 1000)}
 
 
@@ -11149,12 +11368,16 @@ def merge_checks(reports: List[EraReport]) -> List[Check]:
     return checks
 
 
-def explain_get(client: Client) -> List[Check]:
+def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
     """Return what a plain GET, as a browser would send it, says of an address that is no MCP."""
+    seen = [exchange for exchange in exchanges if exchange.method == "GET"]
     try:
         with contextlib.closing(client):
-            answer = client.get()
+            answer = Incoming(seen[-1].status, seen[-1].headers, None, seen[-1].answer.decode(
+                "utf-8", "replace")) if seen else client.get()
     except MCPKitError:
+        return []
+    if answer.status is None:
         return []
     allow = answer.headers.get("allow", "")
     if answer.status == 405:
@@ -11163,8 +11386,8 @@ def explain_get(client: Client) -> List[Check]:
     kind = parse_media_type(answer.headers.get("content-type"))
     title = shorten(find_title(answer.text))
     return [Check("get", "note", f"a GET is answered with HTTP {answer.status}, "
-                  f"{kind or 'no content type'}" + (f", titled {title!r}" if title else ""),
-                  "an event stream here may be the old HTTP+SSE transport"
+                  f"{kind or 'no content type'}" + (f", titled '{title}'" if title else ""),
+                  "it is not the old HTTP+SSE transport either: that begins with the event endpoint"
                   if kind == STREAM_TYPE else "")]
 
 

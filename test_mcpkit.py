@@ -30,6 +30,7 @@ import re
 import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -7844,6 +7845,9 @@ class Asked(typing.NamedTuple):
     message: dict
 
 
+RESET = object()           # among the parts of an answer: reset the connection
+
+
 class Peer:
     """A scripted HTTP server: `answer(asked)` gives the bytes, or an iterable of them, to send.
 
@@ -7897,6 +7901,9 @@ class Peer:
             self.asked.append(asked)
             answer = self.answer(asked)
             for part in [answer] if isinstance(answer, bytes) else answer:
+                if part is RESET:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    return
                 sock.sendall(part)
         if line[0] == "CONNECT" and self.tunnel is not None:
             with self.tunnel.wrap_socket(sock, server_side=True) as secured:
@@ -8525,18 +8532,24 @@ def test_c53_the_session_and_the_version_go_with_everything_after_initialize():
         assert asked.headers["mcp-protocol-version"] == "2025-06-18"
 
 
-def test_c54_a_session_that_ended_is_answered_by_one_new_initialize():
+@pytest.mark.parametrize("body, kind", [
+    (b"gone", "text/plain"), (b"", "application/json"),
+    (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}',
+     "application/json")])
+def test_c54_a_session_that_ended_is_answered_by_one_new_initialize(body, kind):
     sessions = iter(["s1", "s2", "s3"])
 
     def answer(asked):
         if asked.message.get("method") == "initialize":
             return legacy_peer(asked, session=next(sessions))
         if asked.headers.get("mcp-session-id") == "s1" and "id" in asked.message:
-            return http_answer(b"gone", "404 Not Found", "text/plain")
+            return http_answer(body, "404 Not Found", kind)
         return legacy_peer(asked)
 
     with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
         assert client.list_tools() == [] and client.session_id == "s2"
+    assert "mcp-session-id" not in peer.asked[3].headers
+    assert peer.asked[5].headers["mcp-session-id"] == "s2"
     assert peer.methods == ["initialize", "notifications/initialized", "tools/list", "initialize",
                             "notifications/initialized", "tools/list", "DELETE"]
 
@@ -8562,6 +8575,13 @@ def stay_open(*events):
     OPEN_END.wait(WAIT)
 
 
+def stay_open_in_chunks(data):
+    """A stream in chunks that stays open after the first one."""
+    yield (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+           b"\r\n%x\r\n%s\r\n" % (len(data), data))
+    OPEN_END.wait(WAIT)
+
+
 ANSWERS = {
     "JSON": lambda asked: http_answer(result(asked, {"ok": 1})),
     "C31 a content type in capitals": lambda asked: http_answer(
@@ -8572,6 +8592,11 @@ ANSWERS = {
     "C08 C09 C11 pings, comments and a primer before it": lambda asked: stream_answer(
         b"id: 1\ndata:\n\n", b": hi\n\nevent: ping\ndata: ping\n\n", event(
             {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}),
+        event(result(asked, {"ok": 1}))),
+    "C31 a stream's type with its characters": lambda asked: [
+        part.replace(b"text/event-stream", b"Text/Event-Stream;charset=UTF-8")
+        for part in stream_answer(event(result(asked, {"ok": 1})))],
+    "C36 one small event in chunks": lambda asked: stay_open_in_chunks(
         event(result(asked, {"ok": 1}))),
     "C36 a stream that stays open": lambda asked: stay_open(event(result(asked, {"ok": 1}))),
     "an answer to somebody else before it": lambda asked: stream_answer(
@@ -8594,6 +8619,8 @@ BAD_ANSWERS = {
     "C27 a stream that ends": (lambda asked: stream_answer(event(
         {"jsonrpc": "2.0", "method": "notifications/progress"})),
         mcpkit.ProtocolError, "the stream ended before the response to request 2"),
+    "C29 an error in a 500": (lambda asked: error_answer(-32603, "500 Broken", 2, "oh no"),
+                              MCPError, r"error -32603 \(HTTP 500\): oh no"),
     "C12 an unfinished event": (lambda asked: stream_answer(
         b"data: {}\n"), mcpkit.ProtocolError, "9 bytes of an unfinished event were discarded"),
     "C28 a web page": (lambda asked: http_answer(
@@ -8633,6 +8660,22 @@ def test_a_bad_answer_is_an_error_that_says_what_was_seen(case):
     with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
         with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=200_000) as client:
             with pytest.raises(kind, match=words):
+                client.request("x/y")
+
+
+def test_c27_a_connection_that_is_reset_inside_a_stream_is_an_error_that_names_the_request():
+    got_first = threading.Event()
+
+    def answer(asked):
+        yield from stream_answer(event({"jsonrpc": "2.0", "method": "notifications/progress"}))
+        got_first.wait(WAIT)
+        yield RESET
+
+    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT,
+                    on_notification=lambda *_: got_first.set()) as client:
+            with pytest.raises(TransportError, match="reset the connection, before the response to "
+                                                     "request 2"):
                 client.request("x/y")
 
 
@@ -9481,8 +9524,15 @@ def test_c32_a_notification_may_be_answered_in_other_ways_than_202(status, body)
             return http_answer(body, status)
         return legacy_peer(asked)
 
-    with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
-        assert client.list_tools() == []
+    with Peer(answer) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.list_tools() == []
+        noted = [check for check in mcpkit.probe(peer.url, era="legacy")["checks"]
+                 if check["id"].endswith("notification-status")]
+    if status.startswith("202"):
+        assert noted == []
+    else:
+        assert f"HTTP {status[:3]}" in noted[0]["message"] and "should be 202" in noted[0]["hint"]
 
 
 def test_c65_loopback_is_never_proxied_and_no_proxy_is_honoured(pong, monkeypatch):
@@ -9527,6 +9577,261 @@ def test_connections_are_kept_and_used_from_many_threads(sample):
             thread.join(WAIT)
     assert errors.empty()
     assert sorted(results.queue) == sorted([number + 1 for number in range(20)] * 2)
+
+# ---- HTTP+SSE of 2024-11-05
+
+class OldPeer(Peer):
+    """A scripted server of the old transport: a GET opens the stream on which POSTs are answered.
+
+    `answers` by method, with slashes as underscores; other requests get an empty result.
+    """
+
+    def __init__(self, first="event: endpoint\ndata: /m?sid=a%20b&x=1\n\n",
+                 refusal="405 Method Not Allowed", taken=b"Accepted", kind="text/plain", **answers):
+        self.stream, self.first, self.refusal = queue.Queue(), first, refusal
+        self.taken, self.answers = http_answer(taken, "202 Accepted", kind), answers
+        super().__init__(self.respond)
+
+    def __exit__(self, *_):
+        self.stream.put(None)
+        super().__exit__()
+
+    def respond(self, asked):
+        if asked.method == "GET":
+            return self.flow()
+        if asked.path == "/mcp":
+            return http_answer(b"", self.refusal)
+        method = asked.message.get("method", "")
+        value = self.answers.get(method.replace("/", "_"), {"tools": []})
+        if method == "initialize":
+            value = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+                     "serverInfo": {"name": "old", "version": "1"}}
+        if "id" in asked.message and method:
+            self.stream.put(value(asked) if callable(value) else event(result(asked, value)))
+        return self.taken
+
+    def flow(self):
+        yield from stream_answer(self.first.encode())
+        with contextlib.suppress(queue.Empty):
+            yield from iter(lambda: self.stream.get(timeout=WAIT), None)
+
+
+@pytest.mark.parametrize("refusal", ["405 Method Not Allowed", "404 Not Found", "400 Bad Request"])
+@pytest.mark.parametrize("taken, kind", [(b"Accepted", "text/plain"), (b"", "text/plain"),
+                                         (b"Accepted", "application/json")])
+def test_c21_c24_c26_a_server_of_the_old_transport_is_found_and_spoken_to(refusal, taken, kind):
+    with OldPeer(refusal=refusal, taken=taken, kind=kind) as peer:
+        with Client(peer.url, headers={"X-Key": "k"}, timeout=WAIT) as client:
+            assert (client.transport, client.era, client.is_http) == ("HTTP+SSE", "legacy", True)
+            assert client.protocol_version == "2024-11-05" and client.list_tools() == []
+    assert peer.methods == ["server/discover", "initialize", "GET", "initialize",
+                            "notifications/initialized", "tools/list"]
+    assert [asked.path for asked in peer.asked] == ["/mcp"] * 3 + ["/m?sid=a%20b&x=1"] * 3
+    assert peer.asked[2].headers["accept"] == "text/event-stream"
+    assert peer.asked[3].message["params"]["protocolVersion"] == "2024-11-05"
+    assert all(asked.headers["x-key"] == "k" for asked in peer.asked)
+    for asked in peer.asked[2:]:
+        assert not {"mcp-protocol-version", "mcp-session-id", "mcp-method"} & set(asked.headers)
+
+
+@table("data, url", {
+    "C21 a path": ("/messages?sid=a%20b&x=1", "http://h:1/messages?sid=a%20b&x=1"),
+    "beside it": ("m?s=1", "http://h:1/a/m?s=1"), "a query": ("?s=1", "http://h:1/a/sse?s=1"),
+    "up": ("../m/", "http://h:1/m/"), "a host": ("//h:1/m", "http://h:1/m"),
+    "a whole URL": ("http://H:1/m?a=/?%2f&b", "http://H:1/m?a=/?%2f&b"),
+    "odd characters": ("/m?a=\u4e16 b", "http://h:1/m?a=%E4%B8%96%20b"),
+})
+def test_c21_the_endpoint_is_a_reference_that_is_resolved(data, url):
+    assert mcpkit.find_endpoint(SSEEvent("endpoint", data, ""), "http://h:1/a/sse?x=1") == url
+
+
+@table("words, kind, data", {
+    "C23 another host": ("names http://evil.example/m, which is another origin", "endpoint",
+                         "http://evil.example/m"),
+    "C23 another port": ("another origin", "endpoint", "http://h:2/m"),
+    "C23 another scheme": ("another origin", "endpoint", "https://h:1/m"),
+    "another host by its name alone": ("http://evil.example/m", "endpoint", "//evil.example/m"),
+    "another host behind a name": ("holds no URL", "endpoint", "http://h:1@evil.example/m"),
+    "JSON": ("holds no URL", "endpoint", "file:///m"), "nothing": ("(nothing)", "endpoint", ""),
+    "a line end": ("holds no URL", "endpoint", "/m\n/n"),
+    "C26 another event": ("its first event is message, not endpoint", "message", "/m"),
+})
+def test_c23_an_endpoint_where_nothing_may_be_sent_is_refused(words, kind, data):
+    error = find_error(mcpkit.find_endpoint, SSEEvent(kind, data, ""), "http://h:1/sse")
+    assert type(error) is ProtocolError and words in str(error)
+
+
+def test_c23_nothing_at_all_is_sent_to_another_origin():
+    with Peer(lambda asked: http_answer(b"")) as evil:
+        with OldPeer(f"event: endpoint\ndata: {evil.url}\n\n") as peer:
+            with pytest.raises(ProtocolError, match=f"names {evil.url}, which is another origin"):
+                Client(peer.url, headers={"Authorization": "Bearer x"}, timeout=WAIT).connect()
+    assert evil.asked == [] and peer.methods == ["server/discover", "initialize", "GET"]
+
+
+@table("first, words", {
+    "C26 another event": ("data: {}\n\n", "its first event is message, not endpoint"),
+    "C26 a ping": ("event: ping\n\nevent: ping\ndata: 1\n\n", "its first event is ping"),
+    "C26 silence": ("", "no data for 0.3 s"), "C26 comments": (": hi\n\n", "no data for 0.3 s"),
+})
+def test_c26_a_stream_that_does_not_begin_with_the_endpoint_is_no_mcp(first, words):
+    with OldPeer(first) as peer:
+        with pytest.raises(ProtocolError) as caught:
+            Client(peer.url, timeout=WAIT, discover_timeout=0.3).connect()
+        report = mcpkit.probe(peer.url, timeout=1.0)
+    assert str(caught.value).startswith("no MCP answer: HTTP 405, ")
+    assert words in str(caught.value) and str(caught.value).endswith(": this is not MCP")
+    assert report["verdict"] == "fail"
+
+
+def test_c26_a_stream_that_ends_before_the_endpoint_is_no_mcp():
+    with Peer(lambda asked: stream_answer(b": hi\n\n") if asked.method == "GET" else (
+            http_answer(b"", "404 Not Found"))) as peer:
+        with pytest.raises(ProtocolError, match="HTTP 404.*ended without the event endpoint"):
+            Client(peer.url, era="legacy", timeout=WAIT).connect()
+    assert peer.methods == ["initialize", "GET"]
+
+
+@table("methods, words, answer", {
+    "no stream": (["initialize", "GET"], "HTTP 404", http_answer(b"", "404 Not Found")),
+    "a page": (["initialize", "GET"], "HTTP 405", lambda asked: http_answer(
+        b"<p>", *(("200 OK", "text/html") if asked.method == "GET" else ("405 No", "a/b")))),
+    "an old error": (["initialize", "GET"], "what?", error_answer(-32600, "400 Bad", 1, "what?")),
+    "C41 a modern error": (["initialize"], "-32020", error_answer(-32020, "400 Bad")),
+    "401": (["initialize"], "HTTP 401", http_answer(b"", "401 Unauthorized")),
+    "500": (["initialize"], "HTTP 500", http_answer(b"", "500 Broken")),
+})
+def test_c26_only_where_a_post_is_refused_is_there_a_get(methods, words, answer):
+    with Peer(answer if callable(answer) else lambda asked: answer) as peer:
+        with pytest.raises(MCPKitError, match=re.escape(words)):
+            Client(peer.url, era="legacy", timeout=WAIT).connect()
+    assert peer.methods == methods
+
+
+def test_the_modern_era_has_no_old_transport():
+    with OldPeer() as peer, pytest.raises(ProtocolError, match="HTTP 405"):
+        Client(peer.url, era="modern", timeout=WAIT).connect()
+    assert peer.methods == ["server/discover"]
+
+
+def test_what_an_old_server_asks_and_tells_arrives_while_a_call_waits():
+    told, asked_of_us = [], threading.Event()
+
+    def call_back(asked):
+        peer.stream.put(event({"jsonrpc": "2.0", "method": "notifications/message",
+                               "params": {"level": "info", "data": "hi"}}))
+        for request_id, method in (("p", "ping"), ("r", "roots/list"), ("q", "x/y")):
+            peer.stream.put(event({"jsonrpc": "2.0", "id": request_id, "method": method}))
+        return b": and now the answer\n\n"
+
+    def list_roots():
+        asked_of_us.set()
+        return ["file:///a"]
+
+    def respond(asked):
+        answer = OldPeer.respond(peer, asked)
+        replies[asked.message.get("id")] = asked.message
+        if {"p", "r", "q"} <= set(replies) and "call" in replies:
+            peer.stream.put(event(result(Asked("", "", {}, replies.pop("call")), {"ok": 1})))
+        return answer
+
+    replies = {}
+    with OldPeer(tools_call=lambda asked: replies.update(call=asked.message) or call_back(asked)
+                 ) as peer:
+        peer.answer = respond
+        with Client(peer.url, era="legacy", timeout=WAIT, on_roots=list_roots,
+                    on_log=lambda *message: told.append(message)) as client:
+            assert client.call_tool("x") == {"ok": 1}
+    assert asked_of_us.is_set() and told == [("info", "hi", None)]
+    assert replies["p"]["result"] == {} and replies["q"]["error"]["code"] == -32601
+    assert replies["r"]["result"] == {"roots": [{"uri": "file:///a"}]}
+
+
+def test_an_old_server_tells_of_changes_on_its_one_stream():
+    change = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    with OldPeer(resources_subscribe=lambda asked: event(result(asked, {})) + event(change)
+                 ) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        changes = client.listen(tools=True, uris=["a:b"])
+        assert next(changes) == ("notifications/tools/list_changed", {})
+        changes.close()
+        assert client.list_tools() == []         # the stream goes on
+
+
+ENDS = {
+    "the stream ends": (lambda asked: None, TransportError, "the server ended the event stream"),
+    "it ends inside an event": (lambda asked: b"data: {}\n", TransportError,
+                                "9 bytes of an unfinished event"),
+    "no JSON": (lambda asked: b"data: {\n\n", TransportError, "an event of the stream is no JSON"),
+    "an event that is too large": (lambda asked: b"data: " + b"x" * 300_000, TransportError,
+                                   "200,000|larger|longer"),
+    "a wrong id": (lambda asked: event({"jsonrpc": "2.0", "id": "x", "result": {}}), TransportError,
+                   "no answer for 0.5 s"),
+    "silence": (lambda asked: b"", TransportError, "no answer for 0.5 s"),
+    "an error": (lambda asked: event({**result(asked, 0), "error": {"code": -32602, "message": "no"
+                                                                   }, "result": None}), MCPKitError,
+                 "no"),
+}
+
+
+@cases(ENDS)
+def test_a_call_on_the_old_transport_ends_whatever_comes(case):
+    answer, kind, words = case
+
+    def reply(asked):
+        data = answer(asked)
+        if "stream" in words or "unfinished" in words:
+            peer.stream.put(data or b": bye\n\n")
+            return None
+        return data
+
+    with OldPeer(x_y=reply) as peer:
+        with Client(peer.url, era="legacy", timeout=0.5, max_bytes=200_000) as client:
+            with pytest.raises(kind, match=words):
+                client.request("x/y")
+
+
+def test_comments_keep_an_old_stream_alive_and_its_limit_of_bytes_is_that_of_an_event():
+    def slow(asked):
+        for _ in range(12):
+            peer.stream.put(b": still here" + b"x" * 50_000 + b"\n\n")
+            OPEN_END.wait(0.05)
+        return event(result(asked, {"ok": 1}))
+
+    def respond(asked):
+        if asked.message.get("method") != "x/y":
+            return OldPeer.respond(peer, asked)
+        threading.Thread(target=lambda: peer.stream.put(slow(asked)), daemon=True).start()
+        return peer.taken
+
+    with OldPeer() as peer:
+        peer.answer = respond
+        with Client(peer.url, era="legacy", timeout=0.4, max_bytes=200_000) as client:
+            assert client.request("x/y") == {"ok": 1}
+
+
+def test_a_post_that_an_old_server_refuses_is_an_error_at_once():
+    def respond(asked):
+        return http_answer(b"no such session", "404 Not Found", "text/plain") if (
+            asked.message.get("method") == "x/y") else OldPeer.respond(peer, asked)
+
+    with OldPeer() as peer:
+        peer.answer = respond
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            with pytest.raises(ProtocolError, match="HTTP 404, text/plain: no such session"):
+                client.request("x/y")
+
+
+def test_c26_the_probe_shows_both_steps_of_the_fall_back():
+    tools = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+    with OldPeer(tools_list=tools) as peer:
+        report = mcpkit.probe(peer.url)
+    with OldPeer(tools_list=tools) as peer:
+        ran = run("probe", peer.url)
+    assert report["verdict"] == "pass" and report["requests"] == 6
+    assert "initialize was answered with HTTP 405" in find_check(report, "legacy-step")["message"]
+    assert find_check(report, "transport")["message"].startswith("legacy SSE: the POST was refused")
+    assert "on the stream of the session" in find_check(report, "answer-form")["message"]
+    assert ran.code == 0 and "legacy SSE" in ran.out
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
@@ -9577,6 +9882,7 @@ def use_everything(client, told):
     assert client.list_prompts()[0]["arguments"][0]["required"] is True
     assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
         "Grace"]
+
 
 
 CHILDREN = {
@@ -10395,6 +10701,14 @@ def test_a_server_that_does_not_work_gets_a_verdict_that_names_what_was_seen(cas
     seen = find_check(report, check)
     assert seen["message"] and seen["hint"] or check == "protocol"
     assert "\x1b" not in json.dumps(report, ensure_ascii=False)
+
+
+def test_c28_a_login_page_is_shown_by_its_title_with_what_may_be_the_cause():
+    with Peer(FAILING["C28 a login page"][0]) as peer:
+        check = find_check(mcpkit.probe(peer.url), "content")
+    assert check["message"] == (
+        r"HTTP 200 with a web page titled 'Sign in\x1b[2J', not MCP")
+    assert check["hint"].startswith("a login page, a captive portal, or the wrong path")
 
 
 def test_what_a_get_says_is_explained_where_no_post_works():
@@ -12148,7 +12462,7 @@ class Peers:
         """Return the command or URL of a peer's server."""
         if transport == "stdio":
             return self.command(peer, "peer_server.py", "stdio")
-        options = json.dumps(APP_OPTIONS[transport])
+        options = json.dumps(APP_OPTIONS.get(transport, transport))
         return self.stack.enter_context(run_server(*self.command(peer, "peer_server.py", options)))
 
     @functools.lru_cache(maxsize=None)
@@ -12630,10 +12944,12 @@ try:
     from fastmcp import Context, FastMCP
     server = FastMCP("peer", version="9.8.7", instructions="Be kind.", list_page_size=2)
     make_app, run_options = server.http_app, {"show_banner": False}
+    sse = {"make": server.http_app, "path": "/mcp", "transport": "sse"}
 except ImportError:
     from mcp.server.mcpserver import Context, MCPServer
     server = MCPServer("peer", version="9.8.7", instructions="Be kind.")
     make_app, run_options = server.streamable_http_app, {}
+    sse = {"make": server.sse_app, "sse_path": "/mcp"}
 
 class Sum(BaseModel):
     total: int
@@ -12694,7 +13010,9 @@ else:
     listener.bind(("127.0.0.1", 0))
     listener.listen()
     print(f"peer serves http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
-    config = uvicorn.Config(make_app(**json.loads(sys.argv[1])), log_level="warning",
+    options = json.loads(sys.argv[1])
+    make_app = sse.pop("make") if options == "SSE" else make_app
+    config = uvicorn.Config(make_app(**sse if options == "SSE" else options), log_level="warning",
                             timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listener])
 '''.replace("NAME", ODD_NAME)
@@ -12826,6 +13144,29 @@ def test_interop_a_stdio_server_that_starts_slowly_is_met_in_the_modern_era(era,
 
 
 # ---- the probe and the command line
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+def test_interop_our_client_falls_back_to_the_old_transport_of_a_peers_server(era, peer, peers):
+    talk = peers.talk(hold_asked_talk, peer, "SSE", era)
+    assert talk["the version that was asked for"] == "2024-11-05", talk["no talk"]
+    assert talk["the name of the server"] == {"name": "peer", "version": "9.8.7"}
+    assert [tool["name"] for tool in talk["all pages of a list"]][:3] == ["add", ODD_NAME, "fail"]
+    assert [done["content"][0]["text"].split() for done in talk["sums"]] == [
+        done["content"][0]["text"].split() for done in peers.talk(
+            hold_asked_talk, peer, "HTTP", "legacy")["sums"]]
+    methods = [method for method, _ in talk["told"]]
+    assert "notifications/progress" in methods and "notifications/message" in methods
+    assert (talk["last"].method, talk["id"]) == ("GET", None)      # the stream, at its end
+
+
+@needs_peers
+@each_peer
+def test_interop_the_probe_finds_the_old_transport_of_a_peers_server(peer, peers):
+    report = mcpkit.probe(peers.target(peer, "SSE"))
+    assert report["verdict"] == "pass" and find_check(report, "transport")["status"] == "ok"
+
 
 @needs_peers
 @each_peer
