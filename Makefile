@@ -20,7 +20,7 @@ test-all:  ## run the tests on each CPython from 3.9 to 3.13 that is found
 layout:  ## run only the tests that hold the file against its own plan
 	@$(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) test_mcpkit.py -k layout
 
-interop: $(WORK)/peers/done  ## run the tests against python-sdk and FastMCP, both ways, both eras
+interop: $(WORK)/peers/done  ## run the tests against python-sdk, FastMCP and server-everything
 	@MCPKIT_PEERS=$(WORK)/peers $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \
 	    test_mcpkit.py -k interop
 
@@ -54,6 +54,8 @@ $(WORK)/peers/done:
 	@mkdir -p $(WORK)/peers
 	@$(PYTHON) -m venv $(WORK)/peers/sdk && $(WORK)/peers/sdk/bin/python -m pip install -q mcp==2.3.0
 	@$(PYTHON) -m venv $(WORK)/peers/fastmcp && $(WORK)/peers/fastmcp/bin/python -m pip install -q fastmcp==4.2.3
+	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund \
+	    --prefix $(WORK)/peers @modelcontextprotocol/server-everything@2026.8.31
 	@touch $@
 
 # The suite needs a newer Node than most machines have: this one comes as a wheel, npm with it.

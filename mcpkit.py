@@ -10989,8 +10989,9 @@ class Client:
             return message, self.conversation.build_headers(message), self._transport
 
     def _waits(self, silence: float, most: Optional[float] = None) -> Waits:
-        deadline = time.monotonic() + (most or self._max_time)
-        return Waits(silence, deadline if self._until is None else min(deadline, self._until))
+        now = time.monotonic()
+        deadline = min(now + (most or self._max_time), self._until or math.inf)
+        return Waits(min(silence, round(deadline - now, 2)), deadline)
 
     def _take(self, message: dict) -> None:
         """Take what the server says on its own: a notification, or (legacy) a request."""

@@ -11238,6 +11238,29 @@ def test_questions_that_nobody_answers_are_printed_with_what_would(booking, word
     assert [question["method"] for question in error["questions"].values()] == ["elicitation/create"]
 
 
+def test_a_legacy_server_may_ask_outside_of_the_call_that_needs_the_answer():
+    answered = threading.Event()
+
+    def answer(asked):
+        if asked.method == "GET":
+            return open_stream()
+        if "result" in asked.message:
+            answered.set()
+            return http_answer(b"", "202 Accepted")
+        return legacy_peer(asked, "s1", tools_call=lambda asked: http_answer(result(asked, {
+            "content": [{"type": "text", "text": f"{answered.wait(WAIT)}"}]})))
+
+    def open_stream():
+        yield from stream_answer(event({"jsonrpc": "2.0", "id": "r", "method": "roots/list"}))
+        answered.wait(WAIT)
+
+    with Peer(answer) as peer:
+        ran = run("call", peer.url, "x", "--root", "samples")
+    assert (ran.code, ran.out) == (0, "True\n"), ran.err
+    assert [asked.message["result"]["roots"][0]["name"] for asked in peer.asked
+            if "result" in asked.message] == ["samples"]
+
+
 def test_a_legacy_server_is_not_told_of_what_nobody_answers(booking):
     ran = run("call", booking, "book", "--era", "legacy")
     assert ran.code == 1 and "Missing required client capability: elicitation" in ran.err
@@ -12085,7 +12108,7 @@ class ReadmeShell:
         """Run a command and return what it prints, with the README's ports and no times."""
         for shown, port in self.ports.items():
             command = command.replace(f":{shown}/", f":{port}/")
-        if " serve" in command and "--stdio" not in command:
+        if re.search(r" serve\b", command) and "--stdio" not in command:
             out = self.start(command)
         else:
             out = self.shell(command).communicate(timeout=WAIT)[0]
@@ -12977,9 +13000,21 @@ async def work(ctx: Context) -> str:
 @server.tool()
 async def ask(ctx: Context) -> str:
     try:
-        await ctx.elicit("How much?", Sum)
+        answer = await ctx.elicit("How much?", Sum)
+        return f"heard {answer.data.total}"
     except Exception as error:
         return f"refused: {error}"
+
+@server.tool()
+async def change(ctx: Context) -> str:
+    await (ctx.notify_tools_changed() if hasattr(ctx, "notify_tools_changed") else
+           ctx.session.send_tool_list_changed())
+    return "changed"
+
+@server.completion()
+async def suggest(ref, argument, context):
+    from mcp_types import Completion
+    return Completion(values=[argument.value + "!", *(context.arguments if context else {})])
 
 @server.tool()
 def find_region(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
@@ -13032,7 +13067,7 @@ ASKED = {
     "all pages of a list": (["list_tools"], [
         {"name": "add", "description": "Add two numbers.", "inputSchema": {"required": ["a"]},
          "outputSchema": {"required": ["total"]}}, {"name": ODD_NAME}, {"name": "fail"},
-        {"name": "work"}, {"name": "ask"}, {"name": "find_region"}]),
+        {"name": "work"}, {"name": "ask"}, {"name": "change"}, {"name": "find_region"}]),
     "structured content": (["call_tool", "add", {"a": 1}], {
         "structuredContent": {"total": 3}, "isError": False}),
     "isError for an argument of the wrong type": (["call_tool", "add", {"a": "x"}], {
@@ -13177,7 +13212,7 @@ def test_interop_the_probe_finds_both_eras_of_a_peers_server_and_no_fault(transp
     # FastMCP's server pages its list by two; the probe reads one page, and says so.
     pages = [check for check in report["checks"] if check["status"] != "ok"]
     assert {check["id"].partition("-")[2] for check in pages} <= {"pages"}
-    tools = 2 if pages else 6
+    tools = 2 if pages else 7
     eras = {name: (era["verdict"], era["protocolVersion"], len(era["tools"]), era["session"])
             for name, era in report["eras"].items()}
     assert eras == {"legacy": ("pass", "2025-11-25", tools, transport == "HTTP"),
@@ -13187,7 +13222,7 @@ def test_interop_the_probe_finds_both_eras_of_a_peers_server_and_no_fault(transp
 # What a command does: its name, the words after its target, its exit code and its JSON.
 COMMANDS = {
     "list names what there is": ("list", [], 0, {
-        "tools": [{"name": "add"}, {}, {}, {}, {}, {}], "resources": [{}, {"name": "dot"}],
+        "tools": [{"name": "add"}, {}, {}, {}, {}, {}, {}], "resources": [{}, {"name": "dot"}],
         "resourceTemplates": [{"name": "greeting"}], "prompts": [{"name": "plan"}]}),
     "call reads numbers by the tool's schema": ("call", ["add", "a=40"], 0, {
         "structuredContent": {"total": 42}}),
@@ -13198,6 +13233,13 @@ COMMANDS = {
         "contents": [{"text": "Stra\u00dfe \U0001f600"}]}),
     "prompt fills one in": ("prompt", ["plan", "topic=tea"], 0, {
         "messages": [{"content": {"text": "Plan tea"}}]}),
+    "call answers what the tool asks": ("call", ["ask", "--answer", "total=5", "--era", "legacy"], 0,
+                                        says("heard 5")),
+    "call says what it could not answer": ("call", ["ask", "--answer", "a=b", "--era", "legacy"], 3,
+                                           None),
+    "complete prints suggestions": ("complete", ["prompt", "plan", "topic", "te", "n=1"], 0, {
+        "values": ["te!", "n"]}),
+    "listen listens as long as it may": ("listen", ["--max-time", "2", "--era", "legacy"], 4, None),
     "send sends any request": ("send", ["prompts/list"], 0, {"prompts": [{"name": "plan"}]}),
     "probe passes": ("probe", ["--timeout", "60"], 0, {"verdict": "pass", "eras": {
         "legacy": {"verdict": "pass"}, "modern": {"verdict": "pass"}}}),
@@ -13215,4 +13257,96 @@ def test_interop_on_the_command_line_with_a_peers_server(case, transport, peer, 
     code, output, errors = run_child(sys.executable, "mcpkit.py", name, *before, *words, "--json",
                                      *after)
     assert code == exit_code, errors
-    assert pick(json.loads(output), wanted) == wanted
+    assert wanted is None or pick(json.loads(output), wanted) == wanted
+
+
+@needs_peers
+def test_interop_on_the_command_line_listening_to_a_peers_server(peers):
+    url = peers.target("python-sdk", "HTTP")
+    with subprocess.Popen([sys.executable, "mcpkit.py", "listen", url, "--max-time", "60"],
+                          cwd=ROOT, stdout=subprocess.PIPE) as child, Client(url) as client:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            line = pool.submit(child.stdout.readline)
+            while not line.done():
+                client.call_tool("change")
+                threading.Event().wait(0.05)
+        child.terminate()
+    assert json.loads(line.result())["method"] == "notifications/tools/list_changed"
+
+
+# ---- the command line and the server of the protocol's own authors, for Node
+
+NODE_SERVER = os.path.join(PEERS_FOLDER, "node_modules", "@modelcontextprotocol",
+                           "server-everything", "dist", "index.js")
+needs_node_server = pytest.mark.skipif(
+    shutil.which("node") is None or not os.path.exists(NODE_SERVER),
+    reason="MCPKIT_PEERS names no folder with server-everything, or there is no node")
+
+
+@contextlib.contextmanager
+def run_node_server():
+    """Run the server over HTTP on a port that was free a moment ago, and yield its URL."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    child = subprocess.Popen(["node", NODE_SERVER, "streamableHttp"], stderr=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL, env={**os.environ, "PORT": str(port)})
+    watchdog = threading.Timer(PEER_SECONDS, child.kill)
+    watchdog.start()
+    try:
+        while b"listening" not in child.stderr.readline():
+            assert child.poll() is None, "server-everything did not start"
+        watchdog.cancel()
+        drain = threading.Thread(target=child.stderr.read)      # or it would stop at a full pipe
+        drain.start()
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        watchdog.cancel()
+        child.kill()
+        child.wait(PEER_SECONDS)
+        drain.join(PEER_SECONDS)
+        child.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def node_targets():
+    with run_node_server() as url:
+        yield {"HTTP": ([url], []), "stdio": ([], ["--", "node", NODE_SERVER, "stdio"])}
+
+
+@needs_node_server
+@pytest.mark.parametrize("transport", ("HTTP", "stdio"))
+@table("name, words, code, wanted", {
+    "list": ("list", ["--prompts"], 0, ["simple-prompt", "args-prompt(city, state?)"]),
+    "list with types": ("list", [], 0, ["echo(message: string)", "get-sum(a: number, b: number)"]),
+    "call": ("call", ["get-sum", "a=2", "b=3.5"], 0, ["The sum of 2 and 3.5 is 5.5."]),
+    "call with structured content": ("call", ["get-structured-content", "location=Chicago", "--json"],
+                                     0, ['"structuredContent": {']),
+    "call with an image": ("call", ["get-tiny-image"], 0, ["[image, image/png, 4,033 bytes: "]),
+    "call that takes its time": ("call", ["trigger-long-running-operation", "duration=0.2", "steps=2",
+                                          "--timeout", "10"], 0, ["completed"]),
+    "call with a form": ("call", ["trigger-elicitation-request", "--answer", "name=Ada", "--answer",
+                                  "titledSingleSelectEnum=Green Lantern"], 0,
+                         ['"name": "Ada"', '"titledSingleSelectEnum": "hero-2"', '"integer": 42']),
+    "call with an open form": ("call", ["trigger-elicitation-request", "--answer", "a=b"], 3,
+                               ["--answer name=...   String (Your full, legal name)"]),
+    "call with a page": ("call", ["trigger-url-elicitation", "url=https://example.com/", "--answer",
+                                  "elicitation=accept"], 0, ['"action": "accept"']),
+    "call with a model": ("call", ["trigger-sampling-request", "prompt=x", "--answer",
+                                   "sampling=Paris"], 0, ['"text": "Paris"']),
+    "call with roots": ("call", ["get-roots-list", "--root", "samples"], 0, ["1. samples"]),
+    "read": ("read", ["demo://resource/dynamic/blob/1"], 0, ["[demo://resource/dynamic/blob/1, "]),
+    "prompt": ("prompt", ["args-prompt", "city=Paris"], 0, ["user: What's weather in Paris?"]),
+    "complete": ("complete", ["prompt", "completable-prompt", "name", "A", "department=Engineering"],
+                 0, ["Alice"]),
+    "complete a template": ("complete", ["resource", "demo://resource/dynamic/text/{resourceId}",
+                                         "resourceId", "7"], 0, ["7"]),
+    "listen": ("listen", ["--uri", "demo://resource/dynamic/text/1", "--max-time", "2"], 4, []),
+    "send": ("send", ["ping"], 0, ["{}"]),
+    "probe": ("probe", ["--timeout", "30"], 0, ["legacy   pass", "verdict: pass"]),
+})
+def test_interop_on_the_command_line_with_server_everything(node_targets, name, words, code, wanted,
+                                                            transport):
+    before, after = node_targets[transport]
+    found, output, errors = run_child(sys.executable, "mcpkit.py", name, *before, *words, *after)
+    assert found == code, errors
+    assert [part for part in wanted if part not in output + errors] == []
