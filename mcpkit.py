@@ -8620,12 +8620,16 @@ class PooledHandler(urllib.request.BaseHandler):
         self._context: Any = None                        # an ssl.SSLContext, made at first use
         self._idle: Dict[Way, list] = {}                 # guarded by _lock, as is the next
         self._is_closed = False
+        self._ways: Dict[Tuple[str, str], Tuple[Way, str]] = {}      # by scheme and host
         self._proven: set = set()                        # ways on which an answer came
         self._lock = threading.Lock()
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         """Send a request and return its response, of which the head has been read."""
-        way, note = find_way(request.full_url, self._network)
+        origin = (request.type, request.host)
+        if origin not in self._ways:                     # the environment is slow to read
+            self._ways[origin] = find_way(request.full_url, self._network)
+        way, note = self._ways[origin]
         connection = self._take(way)
         if connection is None:
             request.notes += [note] if note else []
