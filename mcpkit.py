@@ -45,9 +45,11 @@ Contents
     20. CLIENT TRANSPORTS
     21. LOGIN
     22. CLIENT API
-    23. PROBE
-    24. CONFIGURATION           pure
-    25. COMMAND LINE
+    23. PROBE CHECKS            pure
+    24. PROBE
+    25. PROBE REPORTS           pure
+    26. CONFIGURATION           pure
+    27. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -150,6 +152,15 @@ RESOURCE_NOT_FOUND_LEGACY = -32002     # never sent; some legacy servers still a
 # The codes that prove a modern server to a client that is looking for one.
 # Spec: streamable-http, Backward Compatibility.
 MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VERSION)
+
+
+# Codes of earlier revisions that later ones must not use. Spec: 2026-07-28 basic, Error Codes.
+RETIRED_ERRORS = (RESOURCE_NOT_FOUND_LEGACY, -32042)
+
+# What the probe sends of which no server can have heard (RFC 2606: .invalid names nobody).
+UNKNOWN_VERSION = "1900-01-01"
+UNKNOWN_METHOD = "probe/unknown"
+FOREIGN_ORIGIN = "http://mcpkit-probe.invalid"
 
 
 class ErrorFact(NamedTuple):
@@ -317,6 +328,9 @@ TASK_LOOK_SECONDS = 0.5                # how often a running task looks for what
 PROBE_SECONDS = 12.0
 PROBE_ANSWER_BYTES = 4 * 1024 * 1024
 PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
+MAX_PROBE_PAGES = 50                   # of a list that is probed
+PROBE_SILENCE_SECONDS = 3.0            # that one of the deep checks waits for a byte
+PROBE_LISTEN_SECONDS = 0.15            # in which a stream ends after its response, or stays open
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
 MAX_TOKEN_CHARS = 16 * 1024
 MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
@@ -8221,6 +8235,460 @@ def split_scopes(value: Any) -> Tuple[str, ...]:
                                if isinstance(name, str) and _SCOPE.fullmatch(name)))
 
 
+def find_list(value: Any) -> list:
+    """Return a peer's value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+# ---- documents: who issues the tokens of a resource, and how
+
+def list_resource_metadata_urls(url: str, named: Optional[str]) -> List[str]:
+    """Return where the metadata of the resource at a URL may be, in the order of asking.
+
+    `named` is what the challenge names. Spec: Protected Resource Metadata Discovery Requirements.
+    """
+    origin, path = split_resource(url.partition("?")[0])
+    root = origin + RESOURCE_METADATA_PATH
+    return list(dict.fromkeys(([named] if named else []) + [root + path, root]))
+
+
+def list_resource_names(url: str) -> List[str]:
+    """Return the names that the resource at a URL may have: its own, and those of what holds it."""
+    origin, path = split_resource(url.partition("?")[0])
+    parts = path.rstrip("/").split("/")
+    names = [origin + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return [spelling for name in names for spelling in (name, name + "/")]
+
+
+def list_issuer_metadata_urls(issuer: str) -> List[str]:
+    """Return where an authorization server's metadata may be, in the order of asking.
+
+    Spec: Authorization Server Metadata Discovery.
+    """
+    origin, path = split_resource(issuer)
+    path = path.rstrip("/")
+    appended = [origin + path + OPENID_METADATA_PATH] if path else []
+    return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
+
+
+def check_their_url(what: str, url: Any) -> str:
+    """Return a URL that a document names; ProtocolError unless it is https, or http to here."""
+    try:
+        check_secure_url(what, url)
+    except UsageError as error:
+        raise ProtocolError(str(error)) from None
+    if not re.fullmatch(r"[!-~]+", url):
+        raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
+    return url
+
+
+def check_issuer(name: Any) -> str:
+    """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
+    check_their_url("an authorization server", name)
+    if re.search(r"[?#]", name):
+        raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
+    return name
+
+
+class Resource(NamedTuple):
+    """A protected resource, as it names itself, and the issuers of its tokens."""
+
+    name: str
+    issuers: Tuple[str, ...]
+    scopes: Tuple[str, ...] = ()
+
+
+def parse_resource_metadata(document: dict, url: str) -> Resource:
+    """Return the Resource in the metadata of the endpoint at a URL; ProtocolError if not its.
+
+    Spec: RFC 9728, 3.3: a document about something else is not to be used.
+    """
+    name, issuers = document.get("resource"), find_list(document.get("authorization_servers"))
+    names = list_resource_names(url)
+    if name not in names:
+        raise ProtocolError(f"the metadata is of the resource {shorten(name)}, not of {names[0]}: "
+                            "a token for it would be meant for somebody else")
+    if not issuers:
+        raise ProtocolError("the resource metadata names no authorization_servers")
+    return Resource(name, tuple(map(check_issuer, issuers)),
+                    split_scopes(document.get("scopes_supported")))
+
+
+class Issuer(NamedTuple):
+    """An authorization server, as its metadata describes it. Spec: RFC 8414, 2."""
+
+    name: str
+    token_endpoint: str
+    authorization_endpoint: Optional[str] = None
+    registration_endpoint: Optional[str] = None
+    scopes: Tuple[str, ...] = ()
+    auth_methods: Tuple[str, ...] = ()
+    challenge_methods: Tuple[str, ...] = ()
+    sends_iss: bool = False
+    reads_client_metadata: bool = False
+
+
+def parse_issuer_metadata(document: dict, name: str) -> Issuer:
+    """Return the Issuer in a document; ProtocolError if it is of another one, or of no use."""
+    if document.get("issuer") != name:
+        raise ProtocolError(f"the metadata of the issuer {name} says that it is of "
+                            f"{shorten(document.get('issuer'))}: they must be equal")
+    endpoints = {key: document.get(key) for key in (
+        "token_endpoint", "authorization_endpoint", "registration_endpoint")}
+    if endpoints["token_endpoint"] is None:
+        raise ProtocolError(f"the metadata of {name} has no token_endpoint")
+    for key, url in endpoints.items():
+        if url is not None:
+            check_their_url(f"the {key} of {name}", url)
+    methods = document.get("token_endpoint_auth_methods_supported")
+    return Issuer(
+        name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
+        auth_methods=tuple(find_list(methods)) or ("client_secret_basic",),    # as RFC 8414 says
+        challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
+        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
+        reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
+
+
+def check_can_log_in(issuer: Issuer) -> None:
+    """Raise ProtocolError unless an issuer takes a person's login in a safe way.
+
+    Spec: security-considerations, Authorization Code Protection.
+    """
+    if issuer.authorization_endpoint is None:
+        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so nobody can log in")
+    if "S256" not in issuer.challenge_methods:
+        raise ProtocolError(f"{issuer.name} does not say that it supports PKCE with S256 (its "
+                            "code_challenge_methods_supported is "
+                            f"{shorten(list(issuer.challenge_methods))}): a stolen code could be "
+                            "used there, so nobody logs in")
+
+
+def choose_scopes(given: Tuple[str, ...], demand: Demand, resource: Resource, issuer: Issuer,
+                  earlier: Tuple[str, ...], is_login: bool) -> Tuple[str, ...]:
+    """Return the scopes to ask for: `given` ones, or as demanded, or all that the resource has.
+
+    What was asked `earlier`, and what is demanded now, is never left out, or the next call might
+    miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
+    """
+    first = given or demand.scopes or resource.scopes
+    offline = ("offline_access",) if is_login and "offline_access" in issuer.scopes else ()
+    later = demand.scopes if earlier else ()
+    return tuple(dict.fromkeys((*first, *earlier, *later, *offline)))
+
+
+# ---- the client, and how it proves that it is the one
+
+class ClientIdentity(NamedTuple):
+    """What this client is to one issuer; nothing of it goes to another one."""
+
+    client_id: str
+    client_secret: Optional[str] = None
+    auth_method: str = "none"
+    redirect_uri: Optional[str] = None
+
+
+def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
+    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
+    able = ["private_key_jwt"] if has_key else (
+        ["client_secret_basic", "client_secret_post", "none"] if has_secret else ["none"])
+    return next((method for method in able if method in issuer.auth_methods), able[0])
+
+
+def build_registration(issuer: Issuer, name: str, application_type: str, redirect_uri: str,
+                       scopes: Tuple[str, ...]) -> dict:
+    """Return the request that registers a client at an issuer. Spec: RFC 7591, 2; SEP-837."""
+    methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
+               if method in issuer.auth_methods]
+    return without_none({
+        "client_name": name, "redirect_uris": [redirect_uri], "response_types": ["code"],
+        "grant_types": GRANTS["authorization_code"], "application_type": application_type,
+        "token_endpoint_auth_method": (methods or ["none"])[0],
+        "scope": " ".join(scopes) or None})
+
+
+def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> ClientIdentity:
+    """Return the ClientIdentity that an issuer has registered; raises ProtocolError."""
+    client_id, secret = document.get("client_id"), document.get("client_secret")
+    if not isinstance(client_id, str) or not client_id:
+        raise ProtocolError(f"{issuer.name} registered this client without a client_id")
+    secret = secret if isinstance(secret, str) and secret else None
+    method = document.get("token_endpoint_auth_method")
+    if method not in ("none", "client_secret_post", "client_secret_basic"):
+        method = choose_auth_method(issuer, secret is not None, False)
+    return ClientIdentity(client_id, secret, method, redirect_uri)
+
+
+def _present_none(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id}
+
+
+def _present_post(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id, "client_secret": client.client_secret or ""}
+
+
+def _present_basic(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
+    return {"Authorization": "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")}, {}
+
+
+def _present_assertion(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
+                "client_assertion": assertion}
+
+
+# A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
+CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
+    "none": _present_none, "client_secret_post": _present_post,
+    "client_secret_basic": _present_basic, "private_key_jwt": _present_assertion}
+
+
+# ---- forms and queries. Spec: RFC 6749, appendix B.
+
+def format_percent(text: str) -> str:
+    """Return text with all but letters, digits and -._~ as %XX escapes of UTF-8."""
+    return re.sub(rb"[^A-Za-z0-9\-._~]", lambda match: b"%%%02X" % match.group()[0],
+                  text.encode("utf-8", "surrogatepass")).decode("ascii")
+
+
+def format_form(members: Mapping[str, str]) -> str:
+    """Return members as a form, or as the query of a URL."""
+    return "&".join(f"{format_percent(name)}={format_percent(text)}"
+                    for name, text in members.items())
+
+
+def parse_form(text: str) -> Dict[str, str]:
+    """Return the members of a form or query; ProtocolError for one that comes twice."""
+    members: Dict[str, str] = {}
+    for part in filter(None, text.split("&")):
+        name, _, value = (parse_percent(piece.replace("+", " ")) for piece in part.partition("="))
+        if name in members:
+            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
+        members[name] = value
+    return members
+
+
+# ---- a person's login
+
+def encode_base64url(data: bytes) -> str:
+    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def build_code_challenge(verifier: str) -> str:
+    """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
+    return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
+
+
+def build_login_url(issuer: Issuer, client: ClientIdentity, resource: str,
+                    scopes: Tuple[str, ...], state: str, verifier: str) -> str:
+    """Return the URL at which a person logs in."""
+    query = without_none({
+        "response_type": "code", "client_id": client.client_id,
+        "redirect_uri": client.redirect_uri, "scope": " ".join(scopes) or None, "state": state,
+        "code_challenge": build_code_challenge(verifier), "code_challenge_method": "S256",
+        "resource": resource})
+    url = issuer.authorization_endpoint or ""
+    return url + ("&" if "?" in url else "?") + format_form(query)
+
+
+def read_redirect(url: str, state: str, issuer: Issuer) -> str:
+    """Return the code in the URL to which a login was sent back; raises ProtocolError.
+
+    What is not proven to come from this login and this issuer is neither used nor shown.
+    Spec: Authorization Response Validation; RFC 9207, 2.4.
+    """
+    members = parse_form(url.partition("#")[0].partition("?")[2])
+    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
+                               state.encode("ascii")):
+        raise ProtocolError("the answer does not belong to this login (its state is another one): "
+                            "use the whole URL that the browser was sent to, and log in anew")
+    if "iss" not in members and issuer.sends_iss:
+        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
+                            f"{issuer.name} says that it always does: it may come from another")
+    if members.get("iss", issuer.name) != issuer.name:
+        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
+                            f"from {issuer.name}: nothing of it was used")
+    if "error" in members:
+        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
+    if not members.get("code"):
+        raise ProtocolError("the answer of the login has no code")
+    return members["code"]
+
+
+# ---- tokens
+
+class GrantError(ProtocolError):
+    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
+
+    def __init__(self, code: str, description: str, issuer: str):
+        super().__init__(f"{issuer} refused: {shorten(code)}"
+                         + (f" ({shorten(description)})" if description else ""))
+        self.code = code
+
+
+class TokenRecord(NamedTuple):
+    """An access token and all that is needed to use and to renew it.
+
+    `scopes` are those that were asked for, `granted` those that it has, `endpoints` the URLs that
+    wanted it. `expires_at` counts seconds since 1970, None: nobody said.
+    """
+
+    issuer: str
+    resource: str
+    client: ClientIdentity
+    access_token: str
+    token_type: str = "Bearer"
+    scopes: Tuple[str, ...] = ()
+    granted: Tuple[str, ...] = ()
+    refresh_token: Optional[str] = None
+    expires_at: Optional[float] = None
+    endpoints: Tuple[str, ...] = ()
+
+    @property
+    def authorization(self) -> str:
+        """The header that presents it."""
+        return f"{self.token_type} {self.access_token}"
+
+
+def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float) -> TokenRecord:
+    """Return a record with what a token endpoint gave, else as it was asked.
+
+    Raises GrantError when it refused, ProtocolError when its answer is of no use.
+    """
+    answer = answer if isinstance(answer, dict) else {}
+    if status >= 500:
+        raise ProtocolError(f"the token endpoint of {asked.issuer} fails (HTTP {status})")
+    if status != 200 or "error" in answer:
+        code = answer.get("error")
+        raise GrantError(code if isinstance(code, str) else f"HTTP {status}",
+                         str(answer.get("error_description") or ""), asked.issuer)
+    token, kind = answer.get("access_token"), str(answer.get("token_type", "Bearer")).lower()
+    if kind not in TOKEN_SCHEMES or not isinstance(token, str) or not parse_bearer(
+            f"Bearer {token}"):
+        raise ProtocolError(f"{asked.issuer} gave no token that can be used (token_type "
+                            f"{shorten(kind)})")
+    if asked.token_type == "DPoP" and kind != "dpop":
+        raise ProtocolError(f"{asked.issuer} gave a token that is not bound to our key, though "
+                            "one was asked for (DPoP)")
+    seconds, refresh_token = answer.get("expires_in"), answer.get("refresh_token")
+    return asked._replace(
+        access_token=token, token_type=TOKEN_SCHEMES[kind],
+        granted=split_scopes(answer.get("scope")) or asked.granted or asked.scopes,
+        # Spec: RFC 6749, 6: a new one replaces the old, none leaves it as it is.
+        refresh_token=refresh_token if isinstance(refresh_token, str) else asked.refresh_token,
+        expires_at=now + min(max(seconds, 0), 1e9) if _is_number(seconds) else None)
+
+
+def parse_token_record(value: Any) -> Optional[TokenRecord]:
+    """Return the TokenRecord in the JSON value of one, None where it is damaged."""
+    try:
+        record = TokenRecord(**{**value, "client": ClientIdentity(**value["client"])})
+        record = record._replace(**{name: tuple(getattr(record, name))
+                                    for name in ("scopes", "granted", "endpoints")})
+    except (TypeError, KeyError):
+        return None
+    return record if _is_whole(record) else None
+
+
+def _is_whole(record: TokenRecord) -> bool:
+    """Return whether what was read from a file can be used without another look."""
+    client = record.client
+    texts = (record.issuer, record.resource, record.access_token, record.token_type,
+             client.client_id, client.auth_method, *record.scopes, *record.granted)
+    options = (record.refresh_token, client.client_secret, client.redirect_uri)
+    return (all(isinstance(text, str) and text for text in texts)
+            and all(option is None or isinstance(option, str) for option in options)
+            and (record.expires_at is None or _is_number(record.expires_at))
+            and client.auth_method in CLIENT_AUTH and record.token_type in TOKEN_SCHEMES.values()
+            and bool(parse_bearer(f"Bearer {record.access_token}")))
+
+
+class Tokens:
+    """Token records, one for each issuer and resource."""
+
+    def __init__(self, records: Iterable[TokenRecord] = ()):
+        self._records = {(record.issuer, record.resource): record for record in records}
+
+    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
+        """Return the record of an issuer and a resource."""
+        return self._records.get((issuer, resource))
+
+    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
+        """Return the record that was last got for the endpoint at a URL."""
+        found = [record for record in self._records.values() if url in record.endpoints]
+        return found[-1] if found else None
+
+    def put(self, record: TokenRecord) -> None:
+        """Keep a record as the only one that serves its endpoints."""
+        self.drop(lambda other: other.issuer == record.issuer
+                  and other.resource == record.resource)
+        for key, other in self._records.items():
+            self._records[key] = other._replace(endpoints=tuple(
+                url for url in other.endpoints if url not in record.endpoints))
+        self._records[record.issuer, record.resource] = record
+
+    def drop(self, concerns: Callable[[TokenRecord], bool]) -> int:
+        """Forget the records that concern somebody, and return how many there were."""
+        dropped = [key for key, record in self._records.items() if concerns(record)]
+        for key in dropped:
+            del self._records[key]
+        return len(dropped)
+
+    def to_json(self) -> dict:
+        """Return all records as one JSON value."""
+        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
+                                         for record in self._records.values()]}
+
+
+def parse_tokens(value: Any) -> Tokens:
+    """Return the Tokens in the JSON value of some; a record that is damaged is left out."""
+    records = find_list(value.get("tokens")) if isinstance(value, dict) else []
+    return Tokens(filter(None, map(parse_token_record, records)))
+
+
+# ---- signatures. Spec: RFC 7515; RFC 7518, 3.4; RFC 7523, 3; RFC 9449, 4.
+
+def build_jwt(header: dict, claims: dict, sign: Callable[[bytes], bytes]) -> str:
+    """Return claims as a signed token; `sign` gives the ES256 signature of bytes, in DER."""
+    text = ".".join(encode_base64url(format_message(part))
+                    for part in ({"alg": "ES256", **header}, claims))
+    return f"{text}.{encode_base64url(parse_signature(sign(text.encode('ascii'))))}"
+
+
+def parse_signature(data: bytes) -> bytes:
+    """Return an ECDSA signature over P-256 as 64 bytes: what DER writes as two numbers."""
+    numbers, rest = [], data[2:]
+    while len(rest) > 2 and rest[0] == 2 and len(rest) >= 2 + rest[1]:
+        end = 2 + rest[1]
+        numbers.append(rest[2:end].lstrip(b"\0").rjust(32, b"\0"))
+        rest = rest[end:]
+    if rest or [len(number) for number in numbers] != [32, 32]:
+        raise UsageError("the signature is not one of a P-256 key, which ES256 takes")
+    return b"".join(numbers)
+
+
+def parse_public_key(data: bytes) -> dict:
+    """Return the JWK of a P-256 public key in DER, whose last 65 bytes are its point."""
+    if len(data) != 91 or data[-65] != 4:
+        raise UsageError("the key is not a P-256 key, which ES256 takes")
+    return {"kty": "EC", "crv": "P-256", "x": encode_base64url(data[-64:-32]),
+            "y": encode_base64url(data[-32:])}
+
+
+def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) -> dict:
+    """Return what a client says to prove that it is itself."""
+    return {"iss": client_id, "sub": client_id, "aud": issuer, "jti": token_id,
+            "iat": int(now), "exp": int(now) + ASSERTION_SECONDS}
+
+
+def build_proof_claims(method: str, url: str, token_id: str, now: float,
+                       access_token: Optional[str], nonce: Optional[str]) -> dict:
+    """Return what a DPoP proof says of one request: it fits no other."""
+    digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
+    return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
+                         "iat": int(now), "ath": digest, "nonce": nonce})
+
+
 # =============================================================================================
 # 19. HTTP CLIENT
 # =============================================================================================
@@ -11037,7 +11505,1010 @@ class Client:
 
 
 # =============================================================================================
-# 23. PROBE
+# 23. PROBE CHECKS
+# =============================================================================================
+# In: a way to send one raw HTTP request. Out: what the specification says of the answers.
+# A row of RULES is one rule; its function asks a Subject, which knows the right request, with
+# what the rule changes about it. No request runs, reads or changes anything of the server's.
+
+
+class Sighting(NamedTuple):
+    """What came back for one raw request, as far as it was read."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    is_open: bool = False          # an event stream that had not ended when reading did
+
+    @property
+    def kind(self) -> str:
+        """The media type of the answer."""
+        return parse_media_type(self.headers.get("content-type"))
+
+    @property
+    def texts(self) -> List[bytes]:
+        """What may be JSON in it: the body, or the data of the events of a stream."""
+        if self.kind != STREAM_TYPE:
+            return [self.body]
+        return [event.data.encode("utf-8", "surrogatepass") for event
+                in SSEParser().feed(self.body) if event.event == "message" and event.data.strip()]
+
+    @property
+    def messages(self) -> List[dict]:
+        """The JSON objects in it."""
+        values = [find_json(text) for text in self.texts]
+        parts = [part for value in values
+                 for part in (value if isinstance(value, list) else [value])]
+        return [part for part in parts if isinstance(part, dict)]
+
+    @property
+    def response(self) -> dict:
+        """The JSON-RPC response in it, {} where there is none."""
+        return next((message for message in self.messages if "method" not in message), {})
+
+    @property
+    def result(self) -> Optional[dict]:
+        """The result in it, None where there is none."""
+        result = self.response.get("result")
+        return result if isinstance(result, dict) else None
+
+    @property
+    def code(self) -> Optional[int]:
+        """The code of the JSON-RPC error in it, None where there is none."""
+        error = self.response.get("error")
+        return error.get("code") if isinstance(error, dict) else None
+
+    def describe(self) -> str:
+        """Return it in a few words."""
+        if self.result is not None:
+            return f"HTTP {self.status} with a result"
+        if self.code is not None:
+            return f"HTTP {self.status} with error {shorten(self.code)}"
+        return f"HTTP {self.status}, {shorten(self.kind or 'no content type')}" + (
+            "" if self.body else ", no body")
+
+
+def find_json(data: bytes) -> Any:
+    """Return the JSON value in bytes, None when they are none."""
+    try:
+        return parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+    except ValueError:
+        return None
+
+
+class Inapplicable(Exception):
+    """A rule that says nothing of this server; the text is why."""
+
+
+RawHeaders = List[Tuple[str, str]]          # as they are sent, also twice the same
+Send = Callable[[str, RawHeaders, bytes, Callable[[Sighting], bool]], Sighting]
+
+
+class Subject:
+    """One server in one era: right requests to it, and what it answered.
+
+    `send(method, headers, body, is_enough)` sends one raw request and returns a Sighting: of an
+    event stream, what came soon after `is_enough(sighting)`.
+    """
+
+    FEATURES = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
+
+    def __init__(self, era: str, send: Send, is_local: bool = False):
+        self.era, self.is_local = era, is_local
+        self.version = LATEST_MODERN_VERSION if era == "modern" else LATEST_LEGACY_VERSION
+        self.session_id: Optional[str] = None
+        self.seen: List[Sighting] = []                  # every answer, in order
+        self._send = send
+        self._count = 0
+        self._lists: Dict[str, List[dict]] = {}
+        self._is_initialized = False
+
+    @functools.cached_property
+    def opening(self) -> Sighting:
+        """The answer to the first request of the era."""
+        if self.era == "modern":
+            return self.ask("server/discover")
+        return self.initialize(self.version)
+
+    @functools.cached_property
+    def listening(self) -> Sighting:
+        """The start of the stream of a subscription to nothing."""
+        return self.ask("subscriptions/listen", {"notifications": {}}, id="listen")
+
+    @property
+    def capabilities(self) -> dict:
+        """What the server says that it has."""
+        found = (self.opening.result or {}).get("capabilities")
+        return found if isinstance(found, dict) else {}
+
+    def initialize(self, version: str) -> Sighting:
+        """Send `initialize` for a version, as a client that knows no session yet."""
+        return self.ask("initialize", {"protocolVersion": version, "capabilities": {},
+                                       "clientInfo": {"name": "mcpkit", "version": __version__}},
+                        {HEADER_SESSION_ID: None, HEADER_PROTOCOL_VERSION: None})
+
+    def open_session(self) -> None:
+        """Go through the handshake, where the era has one."""
+        answer = self.opening
+        if self.era == "legacy":
+            version = (answer.result or {}).get("protocolVersion")
+            self.version = version if version in LEGACY_VERSIONS else self.version
+            self.session_id = answer.headers.get("mcp-session-id")
+            self.post(build_notification("notifications/initialized"))
+
+    def close_session(self) -> Optional[Sighting]:
+        """End the session, if there is one, and return the answer."""
+        return self.ask_http("DELETE") if self.session_id is not None else None
+
+    def ask(self, method: str, params: Optional[dict] = None, headers: Optional[dict] = None,
+            meta: Optional[dict] = None, **members: Any) -> Sighting:
+        """Send a request that is right but for what is given.
+
+        `headers` and `meta` replace or (None) leave out what would be there, `members` replace
+        those of the message itself. A header may be a list: it is sent so many times.
+        """
+        self._count += 1
+        params = dict(params or {})
+        if self.era == "modern":
+            params["_meta"] = without_none({
+                META_PROTOCOL_VERSION: self.version, META_CLIENT_CAPABILITIES: {},
+                META_CLIENT_INFO: {"name": "mcpkit", "version": __version__}, **(meta or {})})
+        message = build_request(f"probe-{self._count}", method, params or None)
+        return self.post({**message, **members}, headers)
+
+    def post(self, message: Any, headers: Optional[dict] = None) -> Sighting:
+        """Send a message, or bytes that are none."""
+        method = message.get("method") if isinstance(message, dict) else None
+        data = message if isinstance(message, bytes) else encode_json(message).encode("utf-8")
+        sent = {"Content-Type": JSON_TYPE, "Accept": RPC_ACCEPT, **self._own_headers(method),
+                **(headers or {})}
+        is_listening = method == "subscriptions/listen"
+        return self._exchange("POST", sent, data, lambda seen: bool(
+            seen.messages if is_listening else seen.response))
+
+    def ask_http(self, method: str, headers: Optional[dict] = None) -> Sighting:
+        """Send a request without a body."""
+        accept = {"Accept": STREAM_TYPE} if method == "GET" else {}
+        return self._exchange(method, {**accept, **self._own_headers(None), **(headers or {})},
+                              b"", lambda seen: True)
+
+    def _own_headers(self, method: Optional[str]) -> dict:
+        own: dict = {HEADER_PROTOCOL_VERSION: self.version}
+        if self.era == "modern":
+            return own if method is None else {**own, HEADER_METHOD: method}
+        return {**own, HEADER_SESSION_ID: self.session_id}
+
+    def _exchange(self, method: str, headers: dict, data: bytes,
+                  is_enough: Callable[[Sighting], bool]) -> Sighting:
+        pairs = [(name, value) for name, values in headers.items() if values is not None
+                 for value in (values if isinstance(values, list) else [values])]
+        answer = self._send(method, pairs, data, is_enough)
+        self.seen.append(answer)
+        return answer
+
+    def read_pages(self, method: str) -> List[dict]:
+        """Return the pages of a list, at most MAX_PROBE_PAGES; each is read once."""
+        if method not in self._lists:
+            pages: List[dict] = []
+            self._lists[method] = pages
+            cursor: Any = None
+            while len(pages) < MAX_PROBE_PAGES and (not pages or cursor is not None):
+                answer = self.ask(method, None if cursor is None else {"cursor": cursor})
+                if answer.result is None:
+                    break
+                pages.append(answer.result)
+                cursor = answer.result.get("nextCursor")
+        return self._lists[method]
+
+    def read_tools(self) -> List[Any]:
+        """Return the tools of all pages; raises Inapplicable where there are none."""
+        pages = self.read_pages("tools/list") if "tools" in self.capabilities else []
+        tools = [tool for page in pages for tool in find_list(page.get("tools"))]
+        if not tools:
+            raise Inapplicable("no tools")
+        return tools
+
+    def read_lists(self) -> Dict[str, List[dict]]:
+        """Return the pages of every list that the server declares, by feature."""
+        return {feature: self.read_pages(method) for feature, method in self.FEATURES.items()
+                if feature in self.capabilities}
+
+    @property
+    def harmless(self) -> str:
+        """The method of a request that every server of the era answers, and that does nothing."""
+        return "server/discover" if self.era == "modern" else "ping"
+
+
+# ---- What a rule's function returns: a sentence's end, None where all is right.
+
+def expect(answer: Sighting, status: int, *codes: int) -> Optional[str]:
+    """Return what is wrong about a refusal."""
+    if answer.status == status and (not codes or answer.code in codes):
+        return None
+    wanted = f" with error {' or '.join(map(str, codes))}" if codes else ""
+    return f"was answered with {answer.describe()}; it must be HTTP {status}{wanted}"
+
+
+def expect_result(answer: Sighting) -> Optional[str]:
+    """Return what is wrong about the answer to a right request."""
+    if answer.status == 200 and answer.result is not None:
+        return None
+    return f"was answered with {answer.describe()}; it must be a result"
+
+
+def refuse_result(answer: Sighting) -> Optional[str]:
+    """Return what is wrong about the answer to a request that must not be served."""
+    if answer.result is None and answer.status < 500:
+        return None
+    return f"was answered with {answer.describe()}; it must be refused"
+
+
+# ---- openings
+
+def rule_discover(subject: Subject) -> Optional[str]:
+    result = subject.opening.result
+    if result is None:
+        return expect_result(subject.opening)
+    versions = find_list(result.get("supportedVersions"))
+    if subject.version not in versions:
+        return f"names {shorten(result.get('supportedVersions'))}, without {subject.version}"
+    return None if isinstance(result.get("capabilities"), dict) else "has no capabilities"
+
+
+def rule_server_info(subject: Subject) -> Optional[str]:
+    meta = (subject.opening.result or {}).get("_meta")
+    return find_implementation_fault((meta if isinstance(meta, dict) else {}).get(
+        META_SERVER_INFO))
+
+
+def find_implementation_fault(info: Any) -> Optional[str]:
+    """Return what an Implementation lacks."""
+    if isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(
+            info.get("version"), str):
+        return None
+    return f"is {shorten(info)}; it must have a name and a version"
+
+
+def rule_initialize(subject: Subject) -> Optional[str]:
+    result = subject.opening.result
+    if result is None:
+        return expect_result(subject.opening)
+    if result.get("protocolVersion") not in LEGACY_VERSIONS:
+        return f"agreed on {shorten(result.get('protocolVersion'))}, which is no such version"
+    if not isinstance(result.get("capabilities"), dict):
+        return "has no capabilities"
+    fault = find_implementation_fault(result.get("serverInfo"))
+    return None if fault is None else f"has a serverInfo that {fault}"
+
+
+def rule_initialize_unknown(subject: Subject) -> Optional[str]:
+    answer = subject.initialize(UNKNOWN_VERSION)
+    version = (answer.result or {}).get("protocolVersion")
+    session_id = answer.headers.get("mcp-session-id")
+    if session_id is not None:
+        subject.ask_http("DELETE", {HEADER_SESSION_ID: session_id})
+    if version == UNKNOWN_VERSION:
+        return f"agreed on {UNKNOWN_VERSION}, which there is not"
+    return f"was answered with {answer.describe()}" if answer.status >= 500 else None
+
+
+def rule_ping(subject: Subject) -> Optional[str]:
+    answer = subject.ask("ping")
+    return expect_result(answer) or (
+        f"was answered with {shorten(answer.result)}; it must be {{}}"
+        if set(answer.result or {}) - {"_meta"} else None)
+
+
+def rule_lists_answer(subject: Subject) -> Optional[str]:
+    missing = [f"{feature}, but {Subject.FEATURES[feature]} gives no list of them"
+               for feature, pages in subject.read_lists().items()
+               if not pages or not all(isinstance(page.get(feature), list) for page in pages)]
+    return f"names {missing[0]}" if missing else None
+
+
+# ---- headers and _meta
+
+def send_header(name: str, value: Any) -> Callable[[Subject], Sighting]:
+    """Return what sends a harmless request with one header changed."""
+    return lambda subject: subject.ask(subject.harmless, headers={name: value})
+
+
+def mismatch(name: str, value: Any) -> Callable[[Subject], Optional[str]]:
+    """Return the function of a rule: this header makes the request a HeaderMismatch."""
+    return lambda subject: expect(send_header(name, value)(subject), 400, HEADER_MISMATCH)
+
+
+def accepted(headers: Dict[str, Any]) -> Callable[[Subject], Optional[str]]:
+    """Return the function of a rule: a harmless request with these headers is served."""
+    return lambda subject: expect_result(subject.ask(subject.harmless, headers=headers))
+
+
+def rule_header_names(subject: Subject) -> Optional[str]:
+    return expect_result(subject.ask(subject.harmless, headers={
+        HEADER_PROTOCOL_VERSION: None, HEADER_PROTOCOL_VERSION.upper(): subject.version,
+        HEADER_METHOD: None, HEADER_METHOD.lower(): subject.harmless}))
+
+
+def rule_version_missing(subject: Subject) -> Optional[str]:
+    # A server for old clients may take it for 2025-03-26, which has no server/discover.
+    answer = send_header(HEADER_PROTOCOL_VERSION, None)(subject)
+    return refuse_result(answer)
+
+
+def ask_unknown_version(subject: Subject) -> Sighting:
+    """Return the answer to a request of a version that there is not."""
+    return subject.ask(subject.harmless, headers={HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION},
+                       meta={META_PROTOCOL_VERSION: UNKNOWN_VERSION})
+
+
+def rule_version_unknown(subject: Subject) -> Optional[str]:
+    return expect(ask_unknown_version(subject), 400, UNSUPPORTED_VERSION)
+
+
+def rule_version_list(subject: Subject) -> Optional[str]:
+    error = ask_unknown_version(subject).response.get("error")
+    data = error.get("data") if isinstance(error, dict) else None
+    supported = data.get("supported") if isinstance(data, dict) else None
+    if subject.version in find_list(supported):
+        return None
+    return f"says that {shorten(supported)} are supported; it must name {subject.version}"
+
+
+def rule_meta_missing(subject: Subject) -> Optional[str]:
+    # Without _meta the header has nothing to match either: both errors are right.
+    return expect(subject.post(build_request("bare", subject.harmless, None)), 400,
+                  INVALID_PARAMS, HEADER_MISMATCH)
+
+
+def rule_capabilities_missing(subject: Subject) -> Optional[str]:
+    return expect(subject.ask(subject.harmless, meta={META_CLIENT_CAPABILITIES: None}), 400,
+                  INVALID_PARAMS)
+
+
+def rule_session_ignored(subject: Subject) -> Optional[str]:
+    answer = send_header(HEADER_SESSION_ID, "no-such-session")(subject)
+    if "mcp-session-id" in answer.headers:
+        return "was answered with a session ID; the modern era has none"
+    return expect_result(answer)
+
+
+def rule_version_header_wrong(subject: Subject) -> Optional[str]:
+    return expect(send_header(HEADER_PROTOCOL_VERSION, UNKNOWN_VERSION)(subject), 400)
+
+
+# ---- bodies
+
+def rule_id_echo(subject: Subject) -> Optional[str]:
+    for request_id in ("", "\u00df \u2028", 0, MAX_SAFE_INTEGER):
+        answer = subject.ask(subject.harmless, id=request_id)
+        seen = answer.response.get("id")
+        if seen != request_id or type(seen) is not type(request_id):
+            return (f"{encode_json(request_id)} was answered with {answer.describe()} and the id "
+                    f"{shorten(seen)}")
+    return None
+
+
+def rule_id_null(subject: Subject) -> Optional[str]:
+    return refuse_result(subject.ask(subject.harmless, id=None))
+
+
+def rule_method_unknown(subject: Subject) -> Optional[str]:
+    answer = subject.ask(UNKNOWN_METHOD)
+    if subject.era == "modern":
+        return expect(answer, 404, METHOD_NOT_FOUND)
+    return None if answer.code == METHOD_NOT_FOUND else (
+        f"was answered with {answer.describe()}; it must be error {METHOD_NOT_FOUND}")
+
+
+def rule_error_id(subject: Subject) -> Optional[str]:
+    answer = subject.ask(UNKNOWN_METHOD, id="mine")
+    return None if answer.code is None or answer.response.get("id") == "mine" else (
+        f'has the id {shorten(answer.response.get("id"))}; it must be "mine"')
+
+
+def rule_error_escaping(subject: Subject) -> Optional[str]:
+    answer = subject.ask("<b>probe</b>", headers=None if subject.era == "legacy" else {
+        HEADER_METHOD: "<b>probe</b>"})
+    return "is answered with a page that says it as it is" if (
+        "html" in answer.kind and b"<b>probe</b>" in answer.body) else None
+
+
+def rule_bad_json(subject: Subject) -> Optional[str]:
+    answer = subject.post(b'{"jsonrpc": "2.0", "id": 1, ')
+    if answer.result is not None or answer.status >= 500:
+        return f"was answered with {answer.describe()}; it must be a refusal"
+    return None if answer.code in (None, PARSE_ERROR) else (
+        f"was answered with error {shorten(answer.code)}; it must be {PARSE_ERROR}")
+
+
+def rule_batch(subject: Subject) -> Optional[str]:
+    meta = {} if subject.era == "legacy" else {"params": {"_meta": {
+        META_PROTOCOL_VERSION: subject.version, META_CLIENT_CAPABILITIES: {}}}}
+    batch = [{"jsonrpc": "2.0", "id": number, "method": subject.harmless, **meta}
+             for number in (1, 2)]
+    answer = subject.post(batch, {HEADER_METHOD: subject.harmless}
+                          if subject.era == "modern" else None)
+    # By JSON-RPC both are answered, by this protocol neither; one of two is a message lost.
+    served = sorted(message["id"] for message in answer.messages
+                    if message.get("id") in (1, 2) and "result" in message)
+    if answer.status < 500 and served in ([], [1, 2]):
+        return None
+    return f"was answered with {answer.describe()}, of {len(served)} of them"
+
+
+def expect_accepted(answer: Sighting) -> Optional[str]:
+    """Return what is wrong about the answer to a notification or a response."""
+    if answer.status >= 400 or answer.status == 202 and not answer.body:
+        return None
+    return (f"was answered with {answer.describe()}; it must be 202 without a body, or an HTTP "
+            "error")
+
+
+def rule_notification(subject: Subject) -> Optional[str]:
+    return expect_accepted(subject.post(build_notification("notifications/probe")))
+
+
+def rule_response(subject: Subject) -> Optional[str]:
+    return expect_accepted(subject.post(build_result("no-such-request", {})))
+
+
+# ---- HTTP
+
+def rule_answer_type(subject: Subject) -> Optional[str]:
+    answer = subject.ask(subject.harmless)
+    if answer.kind in (JSON_TYPE, STREAM_TYPE):
+        return None
+    return f"is of type {shorten(answer.kind or 'none')}"
+
+
+def rule_origin(subject: Subject) -> Optional[str]:
+    return expect(send_header("Origin", FOREIGN_ORIGIN)(subject), 403)
+
+
+def rule_preflight(subject: Subject) -> Optional[str]:
+    answer = subject.ask_http("OPTIONS", {
+        "Origin": FOREIGN_ORIGIN, "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type"})
+    allowed = answer.headers.get("access-control-allow-origin")
+    return None if allowed not in ("*", FOREIGN_ORIGIN) else (
+        f"was answered with Access-Control-Allow-Origin: {allowed}")
+
+
+def rule_host(subject: Subject) -> Optional[str]:
+    if not subject.is_local:
+        raise Inapplicable("not on this machine")
+    return refuse_result(send_header("Host", FOREIGN_ORIGIN.partition("//")[2])(subject))
+
+
+def rule_get(subject: Subject) -> Optional[str]:
+    answer = subject.ask_http("GET")
+    if answer.status == 405 or answer.status == 200 and answer.kind == STREAM_TYPE:
+        return None
+    return f"was answered with {answer.describe()}; it must be an event stream, or 405"
+
+
+# ---- sessions
+
+def find_session(subject: Subject) -> str:
+    """Return the session's id; raises Inapplicable where there is none."""
+    if subject.session_id is None:
+        raise Inapplicable("no session ID")
+    return subject.session_id
+
+
+def rule_session_id(subject: Subject) -> Optional[str]:
+    session_id = find_session(subject)
+    return None if re.fullmatch(r"[\x21-\x7e]+", session_id) else f"is {shorten(session_id)}"
+
+
+def rule_session_missing(subject: Subject) -> Optional[str]:
+    find_session(subject)
+    answer = send_header(HEADER_SESSION_ID, None)(subject)
+    # One that does without the id answers; that is no fault.
+    return None if answer.result is not None else expect(answer, 400)
+
+
+def rule_session_unknown(subject: Subject) -> Optional[str]:
+    find_session(subject)
+    return expect(send_header(HEADER_SESSION_ID, "no-such-session")(subject), 404)
+
+
+def rule_session_ended(subject: Subject) -> Optional[str]:
+    find_session(subject)
+    other = Subject("legacy", subject._send)
+    other.open_session()
+    ended = other.close_session()
+    if ended is None or not 200 <= ended.status < 300:
+        raise Inapplicable("sessions cannot be ended")
+    return expect(other.ask("ping"), 404)
+
+
+# ---- streams
+
+def find_streams(subject: Subject) -> List[Sighting]:
+    """Return the event streams so far; raises Inapplicable where there are none."""
+    streams = [answer for answer in subject.seen if answer.kind == STREAM_TYPE]
+    if not streams:
+        raise Inapplicable("no event streams")
+    return streams
+
+
+def rule_stream_messages(subject: Subject) -> Optional[str]:
+    for text in [text for stream in find_streams(subject) for text in stream.texts]:
+        value = find_json(text)
+        if not isinstance(value, dict) or value.get("jsonrpc") != JSONRPC_VERSION:
+            return f"holds {shorten(text)}"
+    return None
+
+
+def rule_stream_requests(subject: Subject) -> Optional[str]:
+    asked = [message["method"] for stream in find_streams(subject) for message in stream.messages
+             if "method" in message and "id" in message]
+    return f"asks {shorten(asked[0])}" if asked else None
+
+
+def rule_stream_logs(subject: Subject) -> Optional[str]:
+    logs = [message for stream in find_streams(subject) for message in stream.messages
+            if message.get("method") == "notifications/message"]
+    return f"holds {shorten(logs[0])}" if logs else None
+
+
+def rule_stream_ends(subject: Subject) -> Optional[str]:
+    return "stays open after the response" if any(
+        stream.is_open and stream.response for stream in find_streams(subject)) else None
+
+
+def rule_stream_buffering(subject: Subject) -> Optional[str]:
+    values = [stream.headers.get("x-accel-buffering") for stream in find_streams(subject)]
+    return None if set(values) == {"no"} else "comes without it"
+
+
+def rule_event_ids(subject: Subject) -> Optional[str]:
+    # An initialize that was tried out got a session of its own.
+    ids: List[str] = []
+    for stream in [stream for stream in find_streams(subject) if stream.headers.get(
+            "mcp-session-id", subject.session_id) == subject.session_id]:
+        lines = [line for line in stream.body.splitlines() if line.startswith(b"id:")]
+        ids += [line.decode("utf-8", "replace") for line in lines]
+    twice = [name for index, name in enumerate(ids) if name in ids[:index]]
+    return f"has {shorten(twice[0])} twice" if twice else None
+
+
+def find_listening(subject: Subject) -> Sighting:
+    """Return the stream of a subscription; raises Inapplicable where there are none."""
+    if subject.listening.code == METHOD_NOT_FOUND:
+        raise Inapplicable("no subscriptions/listen")
+    return subject.listening
+
+
+def rule_listen(subject: Subject) -> Optional[str]:
+    answer = find_listening(subject)
+    first = answer.messages[0] if answer.messages else {}
+    if first.get("method") != "notifications/subscriptions/acknowledged":
+        return f"begins with {shorten(first or answer.describe())}"
+    params = first.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    seen = meta.get(META_SUBSCRIPTION_ID) if isinstance(meta, dict) else None
+    return None if seen == "listen" else (
+        f'is acknowledged with the subscription ID {shorten(seen)}; it must be "listen"')
+
+
+def rule_listen_open(subject: Subject) -> Optional[str]:
+    answer = find_listening(subject)
+    return None if answer.is_open or answer.response else "ended at once, without a response"
+
+
+# ---- lists
+
+def find_paged(subject: Subject) -> str:
+    """Return the method of a list that the server has; raises Inapplicable."""
+    for feature, method in Subject.FEATURES.items():
+        if feature in subject.capabilities:
+            return method
+    raise Inapplicable("no lists")
+
+
+def rule_pages_end(subject: Subject) -> Optional[str]:
+    for feature, pages in subject.read_lists().items():
+        cursors = [page["nextCursor"] for page in pages if page.get("nextCursor") is not None]
+        if len(cursors) != len(set(map(encode_json, cursors))):
+            return f"{Subject.FEATURES[feature]} gives the same nextCursor twice"
+        if cursors and len(cursors) == len(pages) < MAX_PROBE_PAGES:
+            return f"{Subject.FEATURES[feature]} names a page that cannot be read"
+    return None
+
+
+def rule_cursor_invalid(subject: Subject) -> Optional[str]:
+    answer = subject.ask(find_paged(subject), {"cursor": "no such cursor"})
+    return None if answer.code == INVALID_PARAMS else (
+        f"was answered with {answer.describe()}; it should be error {INVALID_PARAMS}")
+
+
+def rule_cache_hints(subject: Subject) -> Optional[str]:
+    pages = [("server/discover", subject.opening.result or {})]
+    pages += [(Subject.FEATURES[feature], page) for feature, found in subject.read_lists().items()
+              for page in found]
+    for method, page in pages:
+        ttl, scope = page.get("ttlMs"), page.get("cacheScope")
+        if not isinstance(ttl, (int, float)) or isinstance(ttl, bool) or ttl < 0 or ttl % 1:
+            return f"{method} has the ttlMs {shorten(ttl)}"
+        if scope not in ("public", "private"):
+            return f"{method} has the cacheScope {shorten(scope)}"
+    return None
+
+
+def rule_cache_scopes(subject: Subject) -> Optional[str]:
+    lists = {feature: {shorten(page.get("cacheScope")) for page in pages}
+             for feature, pages in subject.read_lists().items() if len(pages) > 1}
+    if not lists:
+        raise Inapplicable("no list has pages")
+    mixed = [feature for feature, scopes in lists.items() if len(scopes) > 1]
+    return f"those of {mixed[0]} differ" if mixed else None
+
+
+def rule_result_type(subject: Subject) -> Optional[str]:
+    for answer in subject.seen:
+        if answer.result is not None and not isinstance(answer.result.get("resultType"), str):
+            return f"is missing in {shorten(answer.result)}"
+    return None
+
+
+def rule_list_order(subject: Subject) -> Optional[str]:
+    subject.read_tools()                         # there are some
+    first = subject.read_pages("tools/list")[0]
+    again = subject.ask("tools/list").result or {}
+    before, after = find_names(first), find_names(again)
+    return f"was {shorten(before)}, then {shorten(after)}" if (
+        before != after and sorted(before) == sorted(after)) else None
+
+
+def find_names(page: dict) -> List[str]:
+    """Return the names of the tools on a page."""
+    return [tool["name"] for tool in find_list(page.get("tools"))
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+
+
+# ---- tools
+
+def find_tool_names(subject: Subject) -> List[str]:
+    """Return the names of all tools."""
+    return find_names({"tools": subject.read_tools()})
+
+
+def rule_tool_names(subject: Subject) -> Optional[str]:
+    odd = [name for name in find_tool_names(subject)
+           if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name)]
+    return f"there is {shorten(encode_json(odd[0]))}" if odd else None
+
+
+def rule_tool_names_unique(subject: Subject) -> Optional[str]:
+    names = find_tool_names(subject)
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
+    return f"{shorten(twice[0])} is there twice" if twice else None
+
+
+def find_fault_of_tools(subject: Subject, find: Callable[[Any], Optional[str]]) -> Optional[str]:
+    """Return the first fault among the tools, with the tool's place and name."""
+    for index, tool in enumerate(subject.read_tools()):
+        fault = find(tool)
+        if fault is not None:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            return f"tool {index} ({shorten(name)}) {fault}"
+    return None
+
+
+def rule_tool_schemas(subject: Subject) -> Optional[str]:
+    def find(tool: Any) -> Optional[str]:
+        fault = find_tool_fault(tool)
+        for name in () if fault else ("inputSchema", "outputSchema"):
+            try:
+                check_schema(tool.get(name, {}))
+            except SchemaError as error:
+                return f"has an {name} that is no JSON Schema: {error}"
+        return fault
+    return find_fault_of_tools(subject, find)
+
+
+def rule_header_parameters(subject: Subject) -> Optional[str]:
+    def find(tool: Any) -> Optional[str]:
+        try:
+            find_header_parameters(tool.get("inputSchema") if isinstance(tool, dict) else {})
+        except SchemaError as error:
+            return f"is to be rejected: {error}"
+        return None
+    return find_fault_of_tools(subject, find)
+
+
+def rule_schema_references(subject: Subject) -> Optional[str]:
+    def find(tool: Any) -> Optional[str]:
+        reference = find_network_reference(
+            [tool.get("inputSchema"), tool.get("outputSchema")] if isinstance(tool, dict) else [])
+        return None if reference is None else f"refers to {shorten(reference)}"
+    return find_fault_of_tools(subject, find)
+
+
+def find_network_reference(schema: Any) -> Optional[str]:
+    """Return a `$ref` in a schema that leads out of it to the network, None when none does."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            reference = part.get("$ref")
+            if isinstance(reference, str) and re.match("https?:", reference, re.IGNORECASE):
+                return reference
+            waiting += [member for keyword, member in part.items()
+                        if keyword not in _DATA_KEYWORDS]
+    return None
+
+
+# ---- all answers
+
+def rule_error_shape(subject: Subject) -> Optional[str]:
+    for answer in subject.seen:
+        error = answer.response.get("error", {"code": 0, "message": ""})
+        if not (isinstance(error, dict) and isinstance(error.get("code"), int)
+                and isinstance(error.get("message"), str)):
+            return f"is {shorten(error)}"
+    return None
+
+
+def rule_error_codes(subject: Subject) -> Optional[str]:
+    for answer in subject.seen:
+        code = answer.code
+        if isinstance(code, int) and (-32099 <= code <= -32020 and code not in MODERN_ERRORS
+                                      or code in RETIRED_ERRORS):
+            return f"{code} is used"
+    return None
+
+
+def rule_utf8(subject: Subject) -> Optional[str]:
+    for answer in subject.seen:
+        try:
+            if answer.kind in (JSON_TYPE, STREAM_TYPE):
+                answer.body.decode("utf-8")
+        except UnicodeDecodeError:
+            return f"{shorten(answer.body)} is no UTF-8"
+    return None
+
+
+class Rule(NamedTuple):
+    """One rule of the specification: how strong it is, where each era states it, what to ask.
+
+    `about` begins a sentence that what `find_fault` returns ends; `find_fault` may raise
+    Inapplicable.
+    """
+
+    id: str
+    level: str                         # "MUST" or "SHOULD"
+    legacy: Optional[str]              # section of 2025-11-25, None: the era has no such rule
+    modern: Optional[str]              # section of 2026-07-28
+    about: str
+    find_fault: Callable[[Subject], Optional[str]]
+    hint: str
+    since: str = "2025-03-26"          # the first legacy revision with it
+
+    def applies_to(self, version: str) -> bool:
+        """Return whether a revision has the rule."""
+        order = PROTOCOL_VERSIONS.index
+        return order(version) >= order(self.since)
+
+    def find_section(self, era: str) -> Optional[str]:
+        """Return where an era states it, with the revision."""
+        section = self.legacy if era == "legacy" else self.modern
+        if section is None or section.startswith(("RFC", "OWASP")):
+            return section and f"{self.level}, {section}"
+        version = LATEST_LEGACY_VERSION if era == "legacy" else LATEST_MODERN_VERSION
+        return f"{self.level}, {version} {section}"
+
+
+_HTTP = "basic/transports/streamable-http, "
+_OLD = "basic/transports, "
+_OUGHT_HEADERS = "compare the header with the body before the request is served"
+_TOOL_HINT = "clients leave such a tool out"
+
+# In the order in which they are tried; what looks at all answers comes last.
+RULES = (
+    Rule("discover", "MUST", None, "server/discover, Response", "server/discover",
+         rule_discover, "answer it with supportedVersions and capabilities"),
+    Rule("server-info", "SHOULD", None, "basic, Per-response protocol fields",
+         f"_meta[{META_SERVER_INFO!r}]", rule_server_info, "put name and version there"),
+    Rule("initialize", "MUST", "basic/lifecycle, Initialization", None, "initialize",
+         rule_initialize, "answer with protocolVersion, capabilities and serverInfo"),
+    Rule("initialize-unknown", "MUST", "basic/lifecycle, Version Negotiation", None,
+         f"initialize for {UNKNOWN_VERSION}", rule_initialize_unknown,
+         "answer with the latest version that is supported"),
+    Rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", None, "ping", rule_ping,
+         "answer it with an empty result"),
+    Rule("lists-answer", "MUST", "basic/lifecycle, Capability Negotiation",
+         "server/tools, Capabilities",
+         "the capabilities", rule_lists_answer, "answer the list of all that is declared"),
+    Rule("version-missing", "MUST", None, _HTTP + "Server Validation",
+         "server/discover without MCP-Protocol-Version", rule_version_missing,
+         "refuse it with 400 and -32020"),
+    Rule("version-mismatch", "MUST", None, _HTTP + "Server Validation",
+         f"MCP-Protocol-Version: {LATEST_LEGACY_VERSION} with another version in the body",
+         mismatch(HEADER_PROTOCOL_VERSION, LATEST_LEGACY_VERSION), _OUGHT_HEADERS),
+    Rule("version-repeated", "MUST", None, _HTTP + "Server Validation",
+         "MCP-Protocol-Version twice, and different",
+         mismatch(HEADER_PROTOCOL_VERSION, [LATEST_MODERN_VERSION, LATEST_LEGACY_VERSION]),
+         "join repeated headers (RFC 9110 5.2) before they are compared"),
+    Rule("version-unknown", "MUST", None, _HTTP + "Protocol Version Header",
+         f"version {UNKNOWN_VERSION}", rule_version_unknown, "refuse it with 400 and -32022"),
+    Rule("version-list", "MUST", None, "basic/versioning, Protocol Version Negotiation",
+         f"the error for version {UNKNOWN_VERSION}", rule_version_list,
+         "list the supported versions in data.supported"),
+    Rule("version-header", "MUST", _OLD + "Protocol Version Header", None,
+         f"MCP-Protocol-Version: {UNKNOWN_VERSION}", rule_version_header_wrong,
+         "refuse it with 400", "2025-06-18"),
+    Rule("version-assumed", "SHOULD", _OLD + "Protocol Version Header", None,
+         "ping without MCP-Protocol-Version", accepted({HEADER_PROTOCOL_VERSION: None}),
+         f"take the session's version, or {ASSUMED_VERSION}", "2025-06-18"),
+    Rule("method-missing", "MUST", None, _HTTP + "Server Validation",
+         "a request without Mcp-Method", mismatch(HEADER_METHOD, None), _OUGHT_HEADERS),
+    Rule("method-mismatch", "MUST", None, _HTTP + "Server Validation",
+         "Mcp-Method: tools/list with another method in the body",
+         mismatch(HEADER_METHOD, "tools/list"), _OUGHT_HEADERS),
+    Rule("method-case", "MUST", None, _HTTP + "Case Sensitivity",
+         "Mcp-Method: SERVER/DISCOVER with server/discover in the body",
+         mismatch(HEADER_METHOD, "SERVER/DISCOVER"), "compare values case-sensitively"),
+    Rule("header-names", "MUST", None, _HTTP + "Case Sensitivity",
+         "a request whose header names are in other case", rule_header_names,
+         "compare names case-insensitively"),
+    Rule("meta-missing", "MUST", None, "basic, Per-request protocol fields",
+         "a request without _meta", rule_meta_missing, "refuse it with 400 and -32602"),
+    Rule("capabilities-missing", "MUST", None, "basic, Per-request protocol fields",
+         "a request without clientCapabilities in _meta", rule_capabilities_missing,
+         "refuse it with 400 and -32602"),
+    Rule("session-ignored", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
+         "a request with Mcp-Session-Id", rule_session_ignored, "ignore the header"),
+    Rule("id-echo", "MUST", "basic, Responses", "basic, Responses", "the id", rule_id_echo,
+         "answer with the same id, of the same type"),
+    Rule("id-null", "MUST", "basic, Requests", "basic, Requests", "a request with the id null",
+         rule_id_null, "refuse it with -32600"),
+    Rule("method-unknown", "MUST", "basic, Messages", _HTTP + "Protocol Version Header",
+         f"the method {UNKNOWN_METHOD}", rule_method_unknown, "answer with -32601"),
+    Rule("error-id", "MUST", "basic, Responses", "basic, Error Responses",
+         "the error for an unknown method", rule_error_id, "answer with the id of the request"),
+    Rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", "OWASP ASVS 1.2.1",
+         "the method <b>probe</b>", rule_error_escaping, "escape what goes into a page"),
+    Rule("bad-json", "MUST", "basic, Messages", "basic, Messages", "a body that is no JSON",
+         rule_bad_json, "refuse it with 400 and -32700"),
+    Rule("batch", "MUST", "basic, Messages", "basic, Messages",
+         "a batch of two requests", rule_batch, "refuse it with 400 and -32600", "2025-06-18"),
+    Rule("notification", "MUST", _OLD + "Sending Messages to the Server",
+         _HTTP + "Sending Messages", "a notification", rule_notification, "answer 202, no body"),
+    Rule("response", "MUST", _OLD + "Sending Messages to the Server", None,
+         "a response that nobody waits for", rule_response, "answer 202 without a body"),
+    Rule("answer-type", "MUST", _OLD + "Sending Messages to the Server",
+         _HTTP + "Sending Messages", "the answer", rule_answer_type,
+         f"send {JSON_TYPE} or {STREAM_TYPE}"),
+    Rule("accept-case", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
+         "a request whose Accept has weights and capitals",
+         accepted({"Accept": "Text/Event-Stream;q=0.5, Application/JSON;q=0.9"}),
+         "compare media types case-insensitively, without parameters"),
+    Rule("content-type-charset", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
+         "a request of type application/json; charset=utf-8",
+         accepted({"Content-Type": "application/json; charset=utf-8"}),
+         "look at the media type without its parameters"),
+    Rule("origin", "MUST", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
+         f"a request from a page of {FOREIGN_ORIGIN}", rule_origin,
+         "refuse origins that are not allowed with 403, against DNS rebinding", "2025-11-25"),
+    Rule("preflight", "SHOULD", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
+         f"a preflight from a page of {FOREIGN_ORIGIN}", rule_preflight,
+         "allow only the origins that may call", "2025-11-25"),
+    Rule("host", "SHOULD", "RFC 9110 7.4", "RFC 9110 7.4",
+         "a request for the host mcpkit-probe.invalid", rule_host,
+         "refuse hosts that are not this server with 421, against DNS rebinding"),
+    Rule("get", "MUST", _OLD + "Listening for Messages from the Server", None, "a GET", rule_get,
+         "answer with 405 where there is no stream"),
+    Rule("session-id", "MUST", _OLD + "Session Management", None, "the session ID",
+         rule_session_id, "use visible ASCII characters only"),
+    Rule("session-missing", "SHOULD", _OLD + "Session Management", None,
+         "a request without the session ID", rule_session_missing, "refuse it with 400"),
+    Rule("session-unknown", "SHOULD", _OLD + "Session Management", None,
+         "a request of a session that there is not", rule_session_unknown, "refuse it with 404"),
+    Rule("session-ended", "MUST", _OLD + "Session Management", None,
+         "a request of a session that was ended", rule_session_ended, "refuse it with 404"),
+    Rule("listen", "MUST", None, "basic/patterns/subscriptions, Acknowledgment",
+         "subscriptions/listen", rule_listen,
+         "send notifications/subscriptions/acknowledged first, with the subscription's id"),
+    Rule("listen-open", "SHOULD", None, "basic/patterns/subscriptions, Graceful Closure",
+         "the stream of subscriptions/listen", rule_listen_open,
+         "keep it open, or send a response before it ends"),
+    Rule("pages-end", "SHOULD", "server/utilities/pagination", "server/utilities/pagination",
+         "a list", rule_pages_end, "leave nextCursor out on the last page"),
+    Rule("cursor-invalid", "SHOULD", "server/utilities/pagination, Error Handling",
+         "server/utilities/pagination, Error Handling", "a cursor that was never given",
+         rule_cursor_invalid, "answer with -32602"),
+    Rule("list-order", "SHOULD", None, "server/tools, Capabilities", "the order of the tools",
+         rule_list_order, "list them in the same order each time"),
+    Rule("cache-hints", "MUST", None, "server/utilities/caching, Cacheable Results",
+         "a cacheable result:", rule_cache_hints, "give ttlMs (0 or more) and cacheScope"),
+    Rule("cache-scopes", "MUST", None, "server/utilities/caching, Interaction with Pagination",
+         "the cacheScope of the pages of one list:", rule_cache_scopes, "use one for all pages"),
+    Rule("tool-names", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
+         "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but", rule_tool_names,
+         "some clients take no other characters", "2025-11-25"),
+    Rule("tool-names-unique", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
+         "the tools' names are unique, but", rule_tool_names_unique, "rename one of the tools",
+         "2025-11-25"),
+    Rule("tool-schemas", "MUST", "server/tools, Tool", "server/tools, Tool",
+         "a tool's schemas are JSON Schemas, but", rule_tool_schemas, _TOOL_HINT),
+    Rule("header-parameters", "MUST", None, _HTTP + "Schema Extension",
+         "an x-mcp-header names one plain parameter, but", rule_header_parameters, _TOOL_HINT),
+    Rule("schema-references", "SHOULD", None, "basic, $ref Resolution",
+         "a $ref does not lead to the network, but", rule_schema_references,
+         "put the schema into $defs"),
+    Rule("stream-messages", "MUST", _OLD + "Sending Messages to the Server",
+         _HTTP + "Receiving Messages", "an event of a stream", rule_stream_messages,
+         "send one JSON-RPC message an event"),
+    Rule("stream-requests", "MUST", None, _HTTP + "Receiving Messages", "a stream",
+         rule_stream_requests, "ask by a result of type input_required"),
+    Rule("stream-logs", "MUST", None, "server/utilities/logging",
+         "a stream that nobody wanted logs on", rule_stream_logs,
+         f"log only where _meta has {META_LOG_LEVEL}"),
+    Rule("stream-ends", "SHOULD", _OLD + "Sending Messages to the Server",
+         _HTTP + "Receiving Messages", "a stream", rule_stream_ends, "end it with the response"),
+    Rule("stream-buffering", "SHOULD", None, _HTTP + "Receiving Messages",
+         "X-Accel-Buffering: no: a stream", rule_stream_buffering, "tell proxies not to buffer"),
+    Rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", None,
+         "an event's id is unique in its session, but one stream or another", rule_event_ids,
+         "count on over all streams of a session"),
+    Rule("result-type", "MUST", None, "basic, Result Responses", "resultType", rule_result_type,
+         'put "resultType": "complete" into each result'),
+    Rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses", "an error",
+         rule_error_shape, "give a code (an integer) and a message (a text)"),
+    Rule("error-codes", "MUST", None, "basic, Error Codes", "a code that the protocol reserves:",
+         rule_error_codes, "use the defined codes, or some outside -32768 to -32000"),
+    Rule("utf-8", "MUST", _OLD.rstrip(", "), "basic/transports, Messages", "an answer:",
+         rule_utf8, "encode messages in UTF-8"),
+)
+
+
+def run_rules(subject: Subject) -> Iterator[Check]:
+    """Try every rule of an era, and yield a Check for each as it is done.
+
+    Its status is "ok", "fail" (a MUST), "warning" (a SHOULD) or "skipped".
+    """
+    for rule in RULES:
+        section = rule.find_section(subject.era)
+        if section is not None:
+            status, fault = find_outcome(rule, subject)
+            yield Check(rule.id, status, f"{rule.about} {fault}" if fault else
+                        re.sub("(, but.*|:)$", "", rule.about),
+                        rule.hint if status in ("fail", "warning") else "", section)
+
+
+def find_outcome(rule: Rule, subject: Subject) -> Tuple[str, Optional[str]]:
+    """Return the status of a rule for a server, and what is to be said of it."""
+    try:
+        if not rule.applies_to(subject.version):
+            raise Inapplicable(f"since {rule.since}")
+        fault = rule.find_fault(subject)
+    except Inapplicable as reason:
+        return "skipped", f"({reason})"
+    except TransportError as error:
+        fault = f"was not answered ({escape_text(str(error))})"
+    except ProtocolError as error:
+        fault = f"got an answer that cannot be read ({escape_text(str(error))})"
+    if fault is None:
+        return "ok", None
+    return "fail" if rule.level == "MUST" else "warning", fault
+
+
+def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
+    """Return how many rules of each level were kept, broken and skipped."""
+    counts = {level: {"ok": 0, "broken": 0, "skipped": 0} for level in ("MUST", "SHOULD")}
+    for check in checks:
+        level = check.spec.partition(",")[0]
+        counts[level][check.status if check.status in ("ok", "skipped") else "broken"] += 1
+    return counts
+
+
+# =============================================================================================
+# 24. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -11312,6 +12783,7 @@ class EraReport:
 
 def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = PROBE_SECONDS,
           max_bytes: int = PROBE_ANSWER_BYTES, headers: Optional[Headers] = None,
+          deep: bool = False, repeat: int = 0,
           env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
           network: Network = Network(), observe: Callable[[Exchange], None] = _ignore) -> dict:
     """Return a report on a server: a URL, or the command of a stdio server as a list (see Client).
@@ -11320,8 +12792,12 @@ def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = 
     "legacy": `server/discover`, `tools/list`. All within `timeout` seconds, and `max_bytes` an
     answer. The report has "target", "endpoint", "verdict" ("pass": a tool is listed; "partial":
     a 401 with a challenge, or no tools; "fail"; "unreachable"), "eras", "checks", "requests" and
-    "elapsedMs". Raises UsageError for a target that cannot be one.
+    "elapsedMs". With `deep`, every rule in RULES is tried too on a URL: see deepen_report.
+    With `repeat`, each era has "timings" of so many requests: see measure_era.
+    Raises UsageError for a target that cannot be one.
     """
+    if deep and not isinstance(target, str):
+        raise UsageError("the deep checks are for URLs: they are about HTTP")
     if isinstance(target, str) and not is_http_url(target):
         raise UsageError(f"not an http or https URL: {shorten(target)}")
     started = time.monotonic()
@@ -11350,13 +12826,148 @@ def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = 
     checks = merge_checks(reports)
     if all(report.verdict == "fail" for report in reports) and isinstance(target, str):
         checks += explain_get(make_client("legacy"), exchanges)
-    return {
+    report = {
         "target": target, "endpoint": target if isinstance(target, str) else None,
         "verdict": min((report.verdict for report in reports), key=VERDICTS.index),
         "eras": {report.name: report.to_json() for report in reports},
-        "checks": [check._asdict() for check in checks],
-        "requests": sum(exchange.method != "SSE" for exchange in exchanges),
-        "elapsedMs": round((time.monotonic() - started) * 1000)}
+        "checks": [check._asdict() for check in checks]}
+    if deep:
+        deepen_report(report, RawSender(target, headers or {}, max_bytes,
+                                        started + timeout, note, network))
+    for name, facts in report["eras"].items() if repeat else ():
+        if facts["protocolVersion"] is not None:
+            facts["timings"] = measure_era(make_client(name), repeat, exchanges)
+    return {**report, "requests": sum(
+        exchange.method != "SSE" for exchange in exchanges),
+            "elapsedMs": round((time.monotonic() - started) * 1000)}
+
+
+# ---- the deep checks
+
+class RawSender:
+    """Sends HTTP requests as they are given, right or wrong; its connections are kept."""
+
+    def __init__(self, url: str, headers: Headers, max_bytes: int, deadline: float,
+                 observe: Callable[[Exchange], None], network: Network = Network()):
+        self._url, self._headers = url, headers
+        self._max_bytes, self._deadline = max_bytes, deadline
+        self._observe = observe
+        self._pool = PooledHandler(network)
+        self._opener = build_opener(self._pool)
+
+    def send(self, method: str, headers: RawHeaders, body: bytes,
+             is_enough: Callable[[Sighting], bool]) -> Sighting:
+        """Send one request and return what comes back: see Subject.
+
+        Raises TransportError where there is no answer, Inapplicable when the time is used up.
+        """
+        started = time.monotonic()
+        if started >= self._deadline:
+            raise Inapplicable("the time is used up: --timeout gives it more")
+        waits = Waits(PROBE_SILENCE_SECONDS, self._deadline)
+        request = build_http_request(self._url, body or None, {}, method, waits)
+        request.headers = self._spell(headers)
+        reading = BodyReading(self._max_bytes, waits)
+        response, error = None, None
+        try:
+            response = self._opener.open(request, timeout=waits.left())
+            return self._read(response, reading, is_enough)
+        except (OSError, http.client.HTTPException, MCPKitError) as caught:
+            error = explain_transport_error(caught, self._url, response, waits)
+            raise error from None
+        finally:
+            self._observe(Exchange(
+                method, self._url, request.headers, body, response.status if response else None,
+                _lower_headers(response), bytes(reading.noted), reading.size, reading.is_stream,
+                time.monotonic() - started, str(error) if error else None))
+            if response is not None:
+                self._pool.give_back(response)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close_all()
+
+    def _spell(self, headers: RawHeaders) -> Headers:
+        """Return headers as a dict in which one that repeats is there in another case."""
+        spelled = {"User-Agent": f"mcpkit/{__version__}", **self._headers}
+        for name, value in headers:
+            spelled[name.swapcase() if name in spelled else name] = value
+        return spelled
+
+    def _read(self, response: Any, reading: BodyReading,
+              is_enough: Callable[[Sighting], bool]) -> Sighting:
+        """Return the answer in a response; a stream is read on for a little when it is enough."""
+        seen = Sighting(response.status, _lower_headers(response), b"")
+        if seen.kind != STREAM_TYPE:
+            return seen._replace(body=reading.read_all(response))
+        reading.is_stream = True
+        is_limited = False
+        while True:
+            if not is_limited and is_enough(seen):
+                limit_rest(response, PROBE_LISTEN_SECONDS)
+                is_limited = True
+            try:
+                data = reading.read_some(response)
+            except socket.timeout:
+                if not is_limited:
+                    raise
+                return seen._replace(is_open=True)
+            if not data:
+                return seen
+            seen = seen._replace(body=seen.body + data)
+
+
+def limit_rest(response: Any, seconds: float) -> None:
+    """Have reading more of a response time out so many seconds from now."""
+    end = time.monotonic() + seconds
+    response.timed.left = lambda: max(end - time.monotonic(), 0.001)
+
+
+def deepen_report(report: dict, sender: RawSender) -> None:
+    """Add the outcome of every rule to a report, for each era that is spoken.
+
+    Its era has "levels": how many rules of each level were kept, broken and skipped. Where a MUST
+    is broken, a verdict of "pass" becomes "partial".
+    """
+    host = urllib.parse.urlsplit(report["target"]).hostname or ""
+    for name, era in report["eras"].items():
+        if era["protocolVersion"] is None:
+            continue
+        subject = Subject(name, sender.send, is_loopback(host))
+        try:
+            subject.open_session()
+            checks = list(run_rules(subject))
+            subject.close_session()
+        except (MCPKitError, Inapplicable) as error:
+            checks = [Check("deep", "note", f"the deep checks ended: {escape_text(str(error))}")]
+        era["levels"] = count_levels(checks)
+        report["checks"] += [check._replace(id=f"{name}-{check.id}")._asdict()
+                             for check in checks]
+        for holder in (era, report):
+            if era["levels"]["MUST"]["broken"] and holder["verdict"] == "pass":
+                holder["verdict"] = "partial"
+    sender.close()
+
+
+def measure_era(client: Client, times: int, exchanges: List[Exchange]) -> Dict[str, dict]:
+    """Return how long requests of an era take: by method "count", "median" and "p99", in ms.
+
+    There are fewer of them where the time is used up, or the server fails.
+    """
+    timings = {}
+    with contextlib.suppress(MCPKitError), contextlib.closing(client):
+        client.connect()
+        for method in ("ping" if client.era == "legacy" else "server/discover", "tools/list"):
+            start = len(exchanges)
+            try:
+                for _ in range(times):
+                    client.request(method)
+            finally:
+                seconds = [exchange.seconds for exchange in exchanges[start:]
+                           if exchange.error is None]
+                if seconds:
+                    timings[method] = find_percentiles(seconds)
+    return timings
 
 
 def merge_checks(reports: List[EraReport]) -> List[Check]:
@@ -11397,7 +13008,340 @@ def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
 
 
 # =============================================================================================
-# 24. CONFIGURATION
+# 25. PROBE REPORTS
+# =============================================================================================
+# In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
+# for tools. What a peer sent is escaped here, and secrets end here.
+
+STATUSES = {"fail": "broken", "warning": "to be mended", "note": "worth knowing", "ok": "fine"}
+
+
+def is_rule(check: dict) -> bool:
+    """Return whether a check of a report is about one of RULES."""
+    return check["spec"].startswith(("MUST,", "SHOULD,"))
+
+
+def list_findings(report: dict) -> List[dict]:
+    """Return the checks to be shown, by severity; the same of both eras is one.
+
+    Rules that are kept or do not apply are counted only: see describe_levels.
+    """
+    found: Dict[tuple, dict] = {}
+    for check in report["checks"]:
+        if is_rule(check) and check["status"] not in ("fail", "warning"):
+            continue
+        era, _, name = check["id"].partition("-")
+        key = (check["status"], name if era in report["eras"] else check["id"], check["message"])
+        if is_rule(check) and key in found:
+            found[key] = {**found[key], "id": f"{found[key]['id']}, {check['id']}"}
+        else:
+            found[key + (() if is_rule(check) else (len(found),))] = check
+    order = list(STATUSES)
+    return sorted(found.values(), key=lambda check: order.index(check["status"]))
+
+
+def describe_levels(levels: Dict[str, Dict[str, int]]) -> str:
+    """Return the counts of an era as a line."""
+    parts = [f"{count['ok']} of {count['ok'] + count['broken']} {level} kept"
+             for level, count in levels.items()]
+    skipped = sum(count["skipped"] for count in levels.values())
+    return ", ".join(parts) + (f", {skipped} not applicable" if skipped else "")
+
+
+def describe_era(era: dict) -> str:
+    """Return what is known of an era as a line."""
+    info = era["serverInfo"]
+    words = [era["protocolVersion"], f"{info.get('name', '')} {info.get('version', '')}".strip(),
+             "with a session" if era["session"] else "",
+             f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
+    return escape_text(", ".join(word for word in words if word))
+
+
+def describe_target(report: dict) -> str:
+    """Return the target as one line."""
+    target = report["target"]
+    return escape_text(target if isinstance(target, str) else " ".join(target))
+
+
+def describe_counts(era: dict) -> List[str]:
+    """Return what was counted and timed in an era, a line each."""
+    lines = [describe_levels(era["levels"])] if "levels" in era else []
+    return lines + [
+        f"{method:<16} median {seen['median']:.1f} ms, 99th percentile {seen['p99']:.1f} ms "
+        f"({seen['count']} times)" for method, seen in era.get("timings", {}).items()]
+
+
+def format_report(report: dict) -> str:
+    """Return a report for a person: eras, findings by severity, the verdict."""
+    lines = [f"probe of {describe_target(report)}"]
+    for name, era in report["eras"].items():
+        lines.append(f"  {name:<8} {era['verdict']:<12} {describe_era(era)}".rstrip())
+        lines += [f"           {line}" for line in describe_counts(era)]
+    for check in list_findings(report):
+        lines.append(f"  {check['status']:<8} {check['id']}: {escape_text(check['message'])}")
+        if check["hint"]:
+            lines.append(f"           -> {check['hint']}")
+        if is_rule(check):
+            lines.append(f"           ({check['spec']})")
+    lines.append(f"verdict: {report['verdict']} ({report['requests']} requests, "
+                 f"{report['elapsedMs']} ms)")
+    return "\n".join(lines)
+
+
+def find_percentiles(seconds: List[float]) -> dict:
+    """Return the median and the 99th percentile (nearest rank) of durations, in milliseconds."""
+    ranked = sorted(seconds)
+    middle = len(ranked) // 2
+    median = ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2
+    return {"count": len(ranked), "median": round(median * 1000, 3),
+            "p99": round(ranked[math.ceil(len(ranked) * 0.99) - 1] * 1000, 3)}
+
+
+def list_changes(before: Optional[dict], after: dict) -> List[str]:
+    """Return what is in one report and not in the other, a line each; times are no change."""
+    if before is None:
+        return format_report(after).split("\n")
+    old, new = (re.sub(r"\d+ ms|\d+ requests", "...", format_report(report)).split("\n")
+                for report in (before, after))
+    return [f"- {line.strip()}" for line in old if line not in new] + [
+        f"+ {line.strip()}" for line in new if line not in old]
+
+
+# ---- XML and HTML
+
+def escape_markup(text: str) -> str:
+    """Return text as it stands in an element or attribute of XML and HTML."""
+    import html
+    return html.escape(escape_text(text))
+
+
+def format_junit(report: dict) -> str:
+    """Return a report as JUnit XML: a suite an era, a case a check; a note is a case that is ok."""
+    suites = []
+    for name in (*report["eras"], "endpoint"):
+        checks = [check for check in report["checks"]
+                  if find_suite(check, report) == name]
+        if checks:
+            counts = [sum(check["status"] in statuses for check in checks) for statuses
+                      in (("fail", "warning"), ("skipped",))]
+            suites.append(f'<testsuite name="{escape_markup(name)}" tests="{len(checks)}" '
+                          f'failures="{counts[0]}" skipped="{counts[1]}" errors="0">\n'
+                          + "".join(map(format_case, checks)) + "</testsuite>\n")
+    return ('<?xml version="1.0" encoding="UTF-8"?>\n'
+            f'<testsuites name="probe of {escape_markup(describe_target(report))}" '
+            f'time="{report["elapsedMs"] / 1000:.3f}">\n' + "".join(suites) + "</testsuites>\n")
+
+
+def find_suite(check: dict, report: dict) -> str:
+    """Return the era that a check is about, "endpoint" where it is about all."""
+    era = check["id"].partition("-")[0]
+    return era if era in report["eras"] else "endpoint"
+
+
+def format_case(check: dict) -> str:
+    """Return a check as a test case."""
+    message, inner = escape_markup(check["message"]), ""
+    if check["status"] in ("fail", "warning"):
+        text = escape_markup("\u2014".join(filter(None, (check["hint"], check["spec"]))))
+        inner = f'<failure type="{check["status"]}" message="{message}">{text}</failure>'
+    elif check["status"] == "skipped":
+        inner = f'<skipped message="{message}"/>'
+    else:
+        inner = f"<system-out>{message}</system-out>"
+    return f'<testcase classname="probe" name="{escape_markup(check["id"])}">{inner}</testcase>\n'
+
+
+# Dark on white for paper; what a reader sees by colour, a word says too.
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #d0d7de; --soft: #57606a;
+  --fail: #b42318; --warning: #8a5a00; --note: #175cd3; --ok: #15703a }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #15191e; --line: #3a424c;
+  --soft: #9aa4af; --fail: #ff8a80; --warning: #f2c14e; --note: #8ab4ff; --ok: #6fd08c } }
+body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
+  background: var(--paper); font: 16px/1.5 system-ui, sans-serif }
+h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
+table { width: 100%; border-collapse: collapse } caption { text-align: left; color: var(--soft) }
+th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0;
+  border-bottom: 1px solid var(--line); overflow-wrap: anywhere }
+td:first-child { white-space: nowrap } code { font: .85em ui-monospace, monospace }
+small { display: block; color: var(--soft) } .fail { color: var(--fail); font-weight: 600 }
+.warning, .partial { color: var(--warning); font-weight: 600 } .note { color: var(--note) }
+.ok, .pass { color: var(--ok); font-weight: 600 } .skipped { color: var(--soft) }
+.unreachable { color: var(--fail); font-weight: 600 }
+@media print { :root { --ink: #000; --paper: #fff; --line: #999; --soft: #333; --fail: #8f1a11;
+  --warning: #6b4500; --note: #123f94; --ok: #0d4d28 } body { margin: 0; max-width: none;
+  font-size: 10pt } tr { break-inside: avoid } h2 { break-after: avoid } thead {
+  display: table-header-group } }
+"""
+
+
+def format_html(report: dict) -> str:
+    """Return a report as one page that needs nothing else: no script, no picture, no network."""
+    title = f"Probe of {describe_target(report)}"
+    rules = [check for check in report["checks"] if is_rule(check)]
+    eras = [[name, mark(era["verdict"]), escape_markup(describe_era(era)), "<br>".join(
+        describe_counts(era))] for name, era in report["eras"].items()]
+    parts = [
+        f"<h1>{escape_markup(title)}</h1>\n<p>Verdict: {mark(report['verdict'])} "
+        f"({report['requests']} requests, {report['elapsedMs']} ms)</p>\n",
+        format_table("Eras", ["era", "verdict", "server", "rules and times"], eras),
+        format_table("Findings", ["status", "what was seen", "what to do"],
+                     [[mark(check["status"]), format_finding(check), escape_markup(check["hint"])]
+                      for check in list_findings(report)])]
+    if rules:
+        parts.append(format_table(
+            "Rules", ["outcome", "rule", "where it is stated"],
+            [[mark(check["status"]), format_finding(check), escape_markup(check["spec"])]
+             for check in rules]))
+    return ("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+            "style-src 'unsafe-inline'\">\n"
+            f"<title>{escape_markup(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+            f"<main>\n{''.join(parts)}</main>\n</body>\n</html>\n")
+
+
+def mark(word: str) -> str:
+    """Return a status or verdict as a coloured word of HTML."""
+    return f'<span class="{word}">{word}</span>'
+
+
+def format_finding(check: dict) -> str:
+    """Return what a check saw, with its id, as HTML."""
+    return f"{escape_markup(check['message'])}<small>{escape_markup(check['id'])}</small>"
+
+
+def format_table(title: str, names: List[str], rows: List[List[str]]) -> str:
+    """Return a titled table of HTML; the cells are HTML already."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n"
+                   for row in rows)
+    return (f"<h2>{title}</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n"
+            "</table>\n")
+
+
+# ---- transcripts
+
+# Headers whose values let somebody in: shown as *** wherever they stand.
+SECRET_HEADERS = re.compile(
+    r"authorization|cookie|token|secret|password|session-id|api-?key|credential", re.IGNORECASE)
+HIDDEN = "***"
+
+
+class Redaction:
+    """Hides the secrets of exchanges: values of secret headers, also where a server repeats them,
+    and members and query parameters with such names."""
+
+    # The bounds keep the search linear in a text that is all quotes and tokens.
+    _MEMBER = re.compile(r'("[^"]{0,40}(?:authorization|token|secret|password|api_?key)'
+                         r'[^"]{0,40}"\s{0,9}:\s{0,9})"(?:[^"\\]|\\.)*"', re.IGNORECASE)
+    _QUERY = re.compile(r"([?&][^=&#\s]{0,40}(?:token|secret|password|key|code|sig)"
+                        r"[^=&#\s]{0,40}=)[^&#\s]*", re.IGNORECASE)
+
+    def __init__(self, exchanges: Iterable[Exchange]):
+        values = {value for exchange in exchanges
+                  for headers in (exchange.request_headers, exchange.headers)
+                  for name, value in headers.items() if SECRET_HEADERS.search(name)}
+        words = {word for value in values for word in (value, value.rpartition(" ")[2])}
+        self._secrets = sorted((word for word in words if len(word) >= 6), key=len, reverse=True)
+
+    def hide(self, text: str) -> str:
+        """Return text without secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        text = self._MEMBER.sub(rf'\1"{HIDDEN}"', text)
+        return self._QUERY.sub(rf"\1{HIDDEN}", text)
+
+    def hide_header(self, name: str, value: str) -> str:
+        """Return the value of a header without secrets."""
+        scheme, separator, _ = value.rpartition(" ")
+        if not SECRET_HEADERS.search(name):
+            return self.hide(value)
+        return f"{scheme} {HIDDEN}" if separator and "," not in value and "=" not in scheme else (
+            HIDDEN)
+
+
+def find_title_of(exchange: Exchange) -> str:
+    """Return what an exchange is about: the JSON-RPC method, or what there is instead."""
+    value = find_json(exchange.request_body) if exchange.request_body else None
+    if isinstance(value, list):
+        return f"a batch of {len(value)}"
+    if isinstance(value, dict):
+        return shorten(value.get("method", "a response"))
+    return f"{exchange.method}, a body that is no JSON" if exchange.request_body else (
+        exchange.method)
+
+
+def format_transcript(exchanges: Sequence[Exchange]) -> str:
+    """Return exchanges in the form of an .http file: numbered, titled, without secrets.
+
+    Dates are not kept, so that two transcripts can be compared.
+    """
+    redaction = Redaction(exchanges)
+    return "\n\n".join(
+        f"### {number} \u00b7 {find_title_of(exchange)}\n" + format_exchange(exchange, redaction)
+        for number, exchange in enumerate(exchanges, 1)) + "\n"
+
+
+def format_exchange(exchange: Exchange, redaction: Redaction) -> str:
+    """Return an exchange as its request and its answer."""
+    value = find_json(exchange.request_body)
+    body = exchange.request_body.decode("utf-8", "replace") if value is None else json.dumps(
+        value, indent=2, ensure_ascii=False)
+    answer = exchange.answer.decode("utf-8", "replace").strip("\r\n").replace("\r\n", "\n")
+    if exchange.size > len(exchange.answer):
+        answer += f"\n... ({exchange.size:,} bytes in all)"
+    heads = ["", ""] if exchange.method == "stdio" else [
+        format_request_head(exchange, redaction), format_answer_head(exchange, redaction)]
+    return escape_text("\n\n".join(
+        part for head, text in zip(heads, (body, answer)) for part in (head, redaction.hide(text))
+        if head or text), keep="\n\t")
+
+
+def format_request_head(exchange: Exchange, redaction: Redaction) -> str:
+    """Return the first lines of a request."""
+    scheme, _, rest = exchange.url.partition("://")
+    host, separator, path = rest.partition("/")
+    given = [f"{name}: {redaction.hide_header(name, value)}"
+             for name, value in exchange.request_headers.items() if name.lower() != "host"]
+    host = next((value for name, value in exchange.request_headers.items()
+                 if name.lower() == "host"), host)
+    return "\n".join([f"{exchange.method} {redaction.hide(separator + path) or '/'} HTTP/1.1",
+                      f"Host: {host}", *given])
+
+
+def format_answer_head(exchange: Exchange, redaction: Redaction) -> str:
+    """Return the first lines of an answer, or a comment that says why there is none."""
+    if exchange.status is None:
+        return f"# {exchange.error}"
+    shown = {**exchange.headers, **({"date": "<http-date>"} if "date" in exchange.headers else {})}
+    lines = [f"{'-'.join(part.capitalize() for part in name.split('-'))}: "
+             f"{redaction.hide_header(name, value)}" for name, value in sorted(shown.items())]
+    first = f"HTTP/1.1 {exchange.status} {REASONS.get(exchange.status, '')}"
+    return "\n".join([first.rstrip(), *lines])
+
+
+def format_curl(exchange: Exchange) -> str:
+    """Return a request as a curl command; each secret is a variable of the shell, to be set."""
+    import shlex
+    words = ["curl -sSi"]
+    if exchange.method != "POST":
+        words.append(f"-X {shlex.quote(exchange.method)}")
+    words.append(shlex.quote(Redaction([exchange]).hide(exchange.url)))
+    for name, value in exchange.request_headers.items():
+        if SECRET_HEADERS.search(name):
+            variable = re.sub(r"\W", "_", name).upper()
+            words.append(f'-H "{name}: ${variable}"')
+        else:
+            words.append("-H " + shlex.quote(f"{name}: {value}"))
+    if exchange.request_body:
+        words.append("--data-binary "
+                     + shlex.quote(exchange.request_body.decode("utf-8", "replace")))
+    return " \\\n  ".join(words)
+
+
+# =============================================================================================
+# 26. CONFIGURATION
 # =============================================================================================
 # In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
 # There is no standard, so what is read is what the dialects have in common. Any value in such a
@@ -11600,7 +13544,7 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
 
 
 # =============================================================================================
-# 25. COMMAND LINE
+# 27. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -12289,460 +14233,6 @@ def run_list(options: Any) -> int:
     return 0
 
 
-def find_list(value: Any) -> list:
-    """Return a peer's value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-# ---- documents: who issues the tokens of a resource, and how
-
-def list_resource_metadata_urls(url: str, named: Optional[str]) -> List[str]:
-    """Return where the metadata of the resource at a URL may be, in the order of asking.
-
-    `named` is what the challenge names. Spec: Protected Resource Metadata Discovery Requirements.
-    """
-    origin, path = split_resource(url.partition("?")[0])
-    root = origin + RESOURCE_METADATA_PATH
-    return list(dict.fromkeys(([named] if named else []) + [root + path, root]))
-
-
-def list_resource_names(url: str) -> List[str]:
-    """Return the names that the resource at a URL may have: its own, and those of what holds it."""
-    origin, path = split_resource(url.partition("?")[0])
-    parts = path.rstrip("/").split("/")
-    names = [origin + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    return [spelling for name in names for spelling in (name, name + "/")]
-
-
-def list_issuer_metadata_urls(issuer: str) -> List[str]:
-    """Return where an authorization server's metadata may be, in the order of asking.
-
-    Spec: Authorization Server Metadata Discovery.
-    """
-    origin, path = split_resource(issuer)
-    path = path.rstrip("/")
-    appended = [origin + path + OPENID_METADATA_PATH] if path else []
-    return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
-
-
-def check_their_url(what: str, url: Any) -> str:
-    """Return a URL that a document names; ProtocolError unless it is https, or http to here."""
-    try:
-        check_secure_url(what, url)
-    except UsageError as error:
-        raise ProtocolError(str(error)) from None
-    if not re.fullmatch(r"[!-~]+", url):
-        raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
-    return url
-
-
-def check_issuer(name: Any) -> str:
-    """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
-    check_their_url("an authorization server", name)
-    if re.search(r"[?#]", name):
-        raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
-    return name
-
-
-class Resource(NamedTuple):
-    """A protected resource, as it names itself, and the issuers of its tokens."""
-
-    name: str
-    issuers: Tuple[str, ...]
-    scopes: Tuple[str, ...] = ()
-
-
-def parse_resource_metadata(document: dict, url: str) -> Resource:
-    """Return the Resource in the metadata of the endpoint at a URL; ProtocolError if not its.
-
-    Spec: RFC 9728, 3.3: a document about something else is not to be used.
-    """
-    name, issuers = document.get("resource"), find_list(document.get("authorization_servers"))
-    names = list_resource_names(url)
-    if name not in names:
-        raise ProtocolError(f"the metadata is of the resource {shorten(name)}, not of {names[0]}: "
-                            "a token for it would be meant for somebody else")
-    if not issuers:
-        raise ProtocolError("the resource metadata names no authorization_servers")
-    return Resource(name, tuple(map(check_issuer, issuers)),
-                    split_scopes(document.get("scopes_supported")))
-
-
-class Issuer(NamedTuple):
-    """An authorization server, as its metadata describes it. Spec: RFC 8414, 2."""
-
-    name: str
-    token_endpoint: str
-    authorization_endpoint: Optional[str] = None
-    registration_endpoint: Optional[str] = None
-    scopes: Tuple[str, ...] = ()
-    auth_methods: Tuple[str, ...] = ()
-    challenge_methods: Tuple[str, ...] = ()
-    sends_iss: bool = False
-    reads_client_metadata: bool = False
-
-
-def parse_issuer_metadata(document: dict, name: str) -> Issuer:
-    """Return the Issuer in a document; ProtocolError if it is of another one, or of no use."""
-    if document.get("issuer") != name:
-        raise ProtocolError(f"the metadata of the issuer {name} says that it is of "
-                            f"{shorten(document.get('issuer'))}: they must be equal")
-    endpoints = {key: document.get(key) for key in (
-        "token_endpoint", "authorization_endpoint", "registration_endpoint")}
-    if endpoints["token_endpoint"] is None:
-        raise ProtocolError(f"the metadata of {name} has no token_endpoint")
-    for key, url in endpoints.items():
-        if url is not None:
-            check_their_url(f"the {key} of {name}", url)
-    methods = document.get("token_endpoint_auth_methods_supported")
-    return Issuer(
-        name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
-        auth_methods=tuple(find_list(methods)) or ("client_secret_basic",),    # as RFC 8414 says
-        challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
-        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
-        reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
-
-
-def check_can_log_in(issuer: Issuer) -> None:
-    """Raise ProtocolError unless an issuer takes a person's login in a safe way.
-
-    Spec: security-considerations, Authorization Code Protection.
-    """
-    if issuer.authorization_endpoint is None:
-        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so nobody can log in")
-    if "S256" not in issuer.challenge_methods:
-        raise ProtocolError(f"{issuer.name} does not say that it supports PKCE with S256 (its "
-                            "code_challenge_methods_supported is "
-                            f"{shorten(list(issuer.challenge_methods))}): a stolen code could be "
-                            "used there, so nobody logs in")
-
-
-def choose_scopes(given: Tuple[str, ...], demand: Demand, resource: Resource, issuer: Issuer,
-                  earlier: Tuple[str, ...], is_login: bool) -> Tuple[str, ...]:
-    """Return the scopes to ask for: `given` ones, or as demanded, or all that the resource has.
-
-    What was asked `earlier`, and what is demanded now, is never left out, or the next call might
-    miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
-    """
-    first = given or demand.scopes or resource.scopes
-    offline = ("offline_access",) if is_login and "offline_access" in issuer.scopes else ()
-    later = demand.scopes if earlier else ()
-    return tuple(dict.fromkeys((*first, *earlier, *later, *offline)))
-
-
-# ---- the client, and how it proves that it is the one
-
-class ClientIdentity(NamedTuple):
-    """What this client is to one issuer; nothing of it goes to another one."""
-
-    client_id: str
-    client_secret: Optional[str] = None
-    auth_method: str = "none"
-    redirect_uri: Optional[str] = None
-
-
-def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
-    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
-    able = ["private_key_jwt"] if has_key else (
-        ["client_secret_basic", "client_secret_post", "none"] if has_secret else ["none"])
-    return next((method for method in able if method in issuer.auth_methods), able[0])
-
-
-def build_registration(issuer: Issuer, name: str, application_type: str, redirect_uri: str,
-                       scopes: Tuple[str, ...]) -> dict:
-    """Return the request that registers a client at an issuer. Spec: RFC 7591, 2; SEP-837."""
-    methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
-               if method in issuer.auth_methods]
-    return without_none({
-        "client_name": name, "redirect_uris": [redirect_uri], "response_types": ["code"],
-        "grant_types": GRANTS["authorization_code"], "application_type": application_type,
-        "token_endpoint_auth_method": (methods or ["none"])[0],
-        "scope": " ".join(scopes) or None})
-
-
-def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> ClientIdentity:
-    """Return the ClientIdentity that an issuer has registered; raises ProtocolError."""
-    client_id, secret = document.get("client_id"), document.get("client_secret")
-    if not isinstance(client_id, str) or not client_id:
-        raise ProtocolError(f"{issuer.name} registered this client without a client_id")
-    secret = secret if isinstance(secret, str) and secret else None
-    method = document.get("token_endpoint_auth_method")
-    if method not in ("none", "client_secret_post", "client_secret_basic"):
-        method = choose_auth_method(issuer, secret is not None, False)
-    return ClientIdentity(client_id, secret, method, redirect_uri)
-
-
-def _present_none(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id}
-
-
-def _present_post(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id, "client_secret": client.client_secret or ""}
-
-
-def _present_basic(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
-    return {"Authorization": "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")}, {}
-
-
-def _present_assertion(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
-                "client_assertion": assertion}
-
-
-# A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
-CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
-    "none": _present_none, "client_secret_post": _present_post,
-    "client_secret_basic": _present_basic, "private_key_jwt": _present_assertion}
-
-
-# ---- forms and queries. Spec: RFC 6749, appendix B.
-
-def format_percent(text: str) -> str:
-    """Return text with all but letters, digits and -._~ as %XX escapes of UTF-8."""
-    return re.sub(rb"[^A-Za-z0-9\-._~]", lambda match: b"%%%02X" % match.group()[0],
-                  text.encode("utf-8", "surrogatepass")).decode("ascii")
-
-
-def format_form(members: Mapping[str, str]) -> str:
-    """Return members as a form, or as the query of a URL."""
-    return "&".join(f"{format_percent(name)}={format_percent(text)}"
-                    for name, text in members.items())
-
-
-def parse_form(text: str) -> Dict[str, str]:
-    """Return the members of a form or query; ProtocolError for one that comes twice."""
-    members: Dict[str, str] = {}
-    for part in filter(None, text.split("&")):
-        name, _, value = (parse_percent(piece.replace("+", " ")) for piece in part.partition("="))
-        if name in members:
-            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
-        members[name] = value
-    return members
-
-
-# ---- a person's login
-
-def encode_base64url(data: bytes) -> str:
-    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
-
-
-def build_code_challenge(verifier: str) -> str:
-    """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
-    return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
-
-
-def build_login_url(issuer: Issuer, client: ClientIdentity, resource: str,
-                    scopes: Tuple[str, ...], state: str, verifier: str) -> str:
-    """Return the URL at which a person logs in."""
-    query = without_none({
-        "response_type": "code", "client_id": client.client_id,
-        "redirect_uri": client.redirect_uri, "scope": " ".join(scopes) or None, "state": state,
-        "code_challenge": build_code_challenge(verifier), "code_challenge_method": "S256",
-        "resource": resource})
-    url = issuer.authorization_endpoint or ""
-    return url + ("&" if "?" in url else "?") + format_form(query)
-
-
-def read_redirect(url: str, state: str, issuer: Issuer) -> str:
-    """Return the code in the URL to which a login was sent back; raises ProtocolError.
-
-    What is not proven to come from this login and this issuer is neither used nor shown.
-    Spec: Authorization Response Validation; RFC 9207, 2.4.
-    """
-    members = parse_form(url.partition("#")[0].partition("?")[2])
-    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
-                               state.encode("ascii")):
-        raise ProtocolError("the answer does not belong to this login (its state is another one): "
-                            "use the whole URL that the browser was sent to, and log in anew")
-    if "iss" not in members and issuer.sends_iss:
-        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
-                            f"{issuer.name} says that it always does: it may come from another")
-    if members.get("iss", issuer.name) != issuer.name:
-        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
-                            f"from {issuer.name}: nothing of it was used")
-    if "error" in members:
-        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
-    if not members.get("code"):
-        raise ProtocolError("the answer of the login has no code")
-    return members["code"]
-
-
-# ---- tokens
-
-class GrantError(ProtocolError):
-    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
-
-    def __init__(self, code: str, description: str, issuer: str):
-        super().__init__(f"{issuer} refused: {shorten(code)}"
-                         + (f" ({shorten(description)})" if description else ""))
-        self.code = code
-
-
-class TokenRecord(NamedTuple):
-    """An access token and all that is needed to use and to renew it.
-
-    `scopes` are those that were asked for, `granted` those that it has, `endpoints` the URLs that
-    wanted it. `expires_at` counts seconds since 1970, None: nobody said.
-    """
-
-    issuer: str
-    resource: str
-    client: ClientIdentity
-    access_token: str
-    token_type: str = "Bearer"
-    scopes: Tuple[str, ...] = ()
-    granted: Tuple[str, ...] = ()
-    refresh_token: Optional[str] = None
-    expires_at: Optional[float] = None
-    endpoints: Tuple[str, ...] = ()
-
-    @property
-    def authorization(self) -> str:
-        """The header that presents it."""
-        return f"{self.token_type} {self.access_token}"
-
-
-def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float) -> TokenRecord:
-    """Return a record with what a token endpoint gave, else as it was asked.
-
-    Raises GrantError when it refused, ProtocolError when its answer is of no use.
-    """
-    answer = answer if isinstance(answer, dict) else {}
-    if status >= 500:
-        raise ProtocolError(f"the token endpoint of {asked.issuer} fails (HTTP {status})")
-    if status != 200 or "error" in answer:
-        code = answer.get("error")
-        raise GrantError(code if isinstance(code, str) else f"HTTP {status}",
-                         str(answer.get("error_description") or ""), asked.issuer)
-    token, kind = answer.get("access_token"), str(answer.get("token_type", "Bearer")).lower()
-    if kind not in TOKEN_SCHEMES or not isinstance(token, str) or not parse_bearer(
-            f"Bearer {token}"):
-        raise ProtocolError(f"{asked.issuer} gave no token that can be used (token_type "
-                            f"{shorten(kind)})")
-    if asked.token_type == "DPoP" and kind != "dpop":
-        raise ProtocolError(f"{asked.issuer} gave a token that is not bound to our key, though "
-                            "one was asked for (DPoP)")
-    seconds, refresh_token = answer.get("expires_in"), answer.get("refresh_token")
-    return asked._replace(
-        access_token=token, token_type=TOKEN_SCHEMES[kind],
-        granted=split_scopes(answer.get("scope")) or asked.granted or asked.scopes,
-        # Spec: RFC 6749, 6: a new one replaces the old, none leaves it as it is.
-        refresh_token=refresh_token if isinstance(refresh_token, str) else asked.refresh_token,
-        expires_at=now + min(max(seconds, 0), 1e9) if _is_number(seconds) else None)
-
-
-def parse_token_record(value: Any) -> Optional[TokenRecord]:
-    """Return the TokenRecord in the JSON value of one, None where it is damaged."""
-    try:
-        record = TokenRecord(**{**value, "client": ClientIdentity(**value["client"])})
-        record = record._replace(**{name: tuple(getattr(record, name))
-                                    for name in ("scopes", "granted", "endpoints")})
-    except (TypeError, KeyError):
-        return None
-    return record if _is_whole(record) else None
-
-
-def _is_whole(record: TokenRecord) -> bool:
-    """Return whether what was read from a file can be used without another look."""
-    client = record.client
-    texts = (record.issuer, record.resource, record.access_token, record.token_type,
-             client.client_id, client.auth_method, *record.scopes, *record.granted)
-    options = (record.refresh_token, client.client_secret, client.redirect_uri)
-    return (all(isinstance(text, str) and text for text in texts)
-            and all(option is None or isinstance(option, str) for option in options)
-            and (record.expires_at is None or _is_number(record.expires_at))
-            and client.auth_method in CLIENT_AUTH and record.token_type in TOKEN_SCHEMES.values()
-            and bool(parse_bearer(f"Bearer {record.access_token}")))
-
-
-class Tokens:
-    """Token records, one for each issuer and resource."""
-
-    def __init__(self, records: Iterable[TokenRecord] = ()):
-        self._records = {(record.issuer, record.resource): record for record in records}
-
-    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
-        """Return the record of an issuer and a resource."""
-        return self._records.get((issuer, resource))
-
-    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
-        """Return the record that was last got for the endpoint at a URL."""
-        found = [record for record in self._records.values() if url in record.endpoints]
-        return found[-1] if found else None
-
-    def put(self, record: TokenRecord) -> None:
-        """Keep a record as the only one that serves its endpoints."""
-        self.drop(lambda other: other.issuer == record.issuer
-                  and other.resource == record.resource)
-        for key, other in self._records.items():
-            self._records[key] = other._replace(endpoints=tuple(
-                url for url in other.endpoints if url not in record.endpoints))
-        self._records[record.issuer, record.resource] = record
-
-    def drop(self, concerns: Callable[[TokenRecord], bool]) -> int:
-        """Forget the records that concern somebody, and return how many there were."""
-        dropped = [key for key, record in self._records.items() if concerns(record)]
-        for key in dropped:
-            del self._records[key]
-        return len(dropped)
-
-    def to_json(self) -> dict:
-        """Return all records as one JSON value."""
-        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
-                                         for record in self._records.values()]}
-
-
-def parse_tokens(value: Any) -> Tokens:
-    """Return the Tokens in the JSON value of some; a record that is damaged is left out."""
-    records = find_list(value.get("tokens")) if isinstance(value, dict) else []
-    return Tokens(filter(None, map(parse_token_record, records)))
-
-
-# ---- signatures. Spec: RFC 7515; RFC 7518, 3.4; RFC 7523, 3; RFC 9449, 4.
-
-def build_jwt(header: dict, claims: dict, sign: Callable[[bytes], bytes]) -> str:
-    """Return claims as a signed token; `sign` gives the ES256 signature of bytes, in DER."""
-    text = ".".join(encode_base64url(format_message(part))
-                    for part in ({"alg": "ES256", **header}, claims))
-    return f"{text}.{encode_base64url(parse_signature(sign(text.encode('ascii'))))}"
-
-
-def parse_signature(data: bytes) -> bytes:
-    """Return an ECDSA signature over P-256 as 64 bytes: what DER writes as two numbers."""
-    numbers, rest = [], data[2:]
-    while len(rest) > 2 and rest[0] == 2 and len(rest) >= 2 + rest[1]:
-        end = 2 + rest[1]
-        numbers.append(rest[2:end].lstrip(b"\0").rjust(32, b"\0"))
-        rest = rest[end:]
-    if rest or [len(number) for number in numbers] != [32, 32]:
-        raise UsageError("the signature is not one of a P-256 key, which ES256 takes")
-    return b"".join(numbers)
-
-
-def parse_public_key(data: bytes) -> dict:
-    """Return the JWK of a P-256 public key in DER, whose last 65 bytes are its point."""
-    if len(data) != 91 or data[-65] != 4:
-        raise UsageError("the key is not a P-256 key, which ES256 takes")
-    return {"kty": "EC", "crv": "P-256", "x": encode_base64url(data[-64:-32]),
-            "y": encode_base64url(data[-32:])}
-
-
-def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) -> dict:
-    """Return what a client says to prove that it is itself."""
-    return {"iss": client_id, "sub": client_id, "aud": issuer, "jti": token_id,
-            "iat": int(now), "exp": int(now) + ASSERTION_SECONDS}
-
-
-def build_proof_claims(method: str, url: str, token_id: str, now: float,
-                       access_token: Optional[str], nonce: Optional[str]) -> dict:
-    """Return what a DPoP proof says of one request: it fits no other."""
-    digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
-    return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
-                         "iat": int(now), "ath": digest, "nonce": nonce})
-
-
 def describe_item(item: Any, index: int) -> str:
     """Return a listed tool, resource, template or prompt as lines for a person."""
     if not isinstance(item, dict):
@@ -12931,40 +14421,60 @@ def run_send(options: Any) -> int:
 
 def run_probe(options: Any) -> int:
     """Probe a server and print the report."""
+    report, exchanges = None, []
+    while True:
+        before, exchanges = report, []
+        report = probe_with(options, exchanges.append)
+        write_reports(options, report, exchanges)
+        if options.watch is None:
+            break
+        lines = list_changes(before, report)
+        if lines:
+            print_text("\n".join(lines))
+            flush_out()
+        time.sleep(options.watch)
+    if options.curl:
+        report["curl"] = [format_curl(exchange) for exchange in exchanges
+                          if exchange.method != "stdio"]
+    if options.json:
+        print_json(report)
+    else:
+        for line in [*format_report(report).splitlines(), *report.get("curl", ())]:
+            # A line of the report begins with how it stands, the last with what it is.
+            words = line.replace("verdict: ", "").split()
+            print_text(line, words[0] if words else "")
+    return EXIT_OF_VERDICT[report["verdict"]]
+
+
+def probe_with(options: Any, note: Callable[[Exchange], None]) -> dict:
+    """Return the report of one probe as the options want it."""
+    show = find_observer(options)
+
+    def observe(exchange: Exchange) -> None:
+        note(exchange)
+        show(exchange)
+
     server = find_server(options)
     report = probe(server.target, era=options.era, env=server.env, cwd=server.cwd,
                    timeout=min(options.timeout, options.max_time or options.timeout),
                    headers={**server.headers, **find_headers(options)},
                    max_bytes=options.max_bytes, network=parse_network(options),
-                   observe=find_observer(options))
-    report = hide_secrets({**report, "target": options.server or options.target or server.target},
-                          options.hidden)
-    if options.json:
-        print_json(report)
-    else:
-        print_report(report)
-    return EXIT_OF_VERDICT[report["verdict"]]
+                   deep=options.deep, repeat=options.repeat, observe=observe)
+    return hide_secrets({**report, "target": options.server or options.target or server.target},
+                        options.hidden)
 
 
-def print_report(report: dict) -> None:
-    """Print a probe's report for a person: eras, then what was seen, then the verdict."""
-    target = report["target"]
-    print_text(f"probe of {target if isinstance(target, str) else ' '.join(target)}")
-    for name, era in report["eras"].items():
-        info = era["serverInfo"]
-        words = [era["protocolVersion"], f"{info.get('name', '')} {info.get('version', '')}",
-                 "with a session" if era["session"] else "",
-                 f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
-        facts = ", ".join(word for word in words if word and word.strip())
-        print_text(escape_text(f"  {name:<8} {era['verdict']:<12} {facts}".rstrip()),
-                   era["verdict"])
-    for check in report["checks"]:
-        print_text(escape_text(f"  {check['status']:<8} {check['id']}: {check['message']}"),
-                   check["status"])
-        if check["hint"]:
-            print_text(f"           -> {check['hint']}")
-    print_text(f"verdict: {report['verdict']} ({report['requests']} requests, "
-               f"{report['elapsedMs']} ms)", report["verdict"])
+def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> None:
+    """Write the files that are asked for."""
+    for path, build in ((options.junit, lambda: format_junit(report)),
+                        (options.html, lambda: format_html(report)),
+                        (options.transcript, lambda: format_transcript(exchanges))):
+        if path is not None:
+            try:
+                with open(path, "w", encoding="utf-8", newline="\n") as file:
+                    file.write(build())
+            except OSError as error:
+                raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 # The headers that are ours; of all others, -v shows the name alone.
@@ -13213,6 +14723,20 @@ def add_probe_options(command: Any) -> None:
     command.set_defaults(timeout=PROBE_SECONDS)
     command.add_argument("--max-bytes", type=parse_count, default=PROBE_ANSWER_BYTES, metavar="N",
                          help="read at most this much of an answer (%(default)s)")
+    command.add_argument("--deep", action="store_true",
+                         help=f"try {len(RULES)} rules of the specification too, right and wrong "
+                         "requests that change nothing")
+    command.add_argument("--repeat", type=parse_count, default=0, metavar="N",
+                         help="send the era's cheapest requests N times each, and tell how long "
+                         "they take")
+    command.add_argument("--watch", type=parse_seconds, metavar="S",
+                         help="probe again every S seconds, and print what changes")
+    command.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
+    command.add_argument("--html", metavar="FILE", help="write the report as a web page")
+    command.add_argument("--transcript", metavar="FILE",
+                         help="write all requests and answers, without secrets")
+    command.add_argument("--curl", action="store_true",
+                         help="print each request as a curl command; secrets are variables in it")
 
 
 def add_login_options(command: Any) -> None:

@@ -9884,7 +9884,6 @@ def use_everything(client, told):
         "Grace"]
 
 
-
 CHILDREN = {
     "C112 junk on its output": """
 import json, sys
@@ -10608,7 +10607,498 @@ for line in sys.stdin:
 
 
 # =============================================================================================
-# 23. PROBE
+# 23. PROBE CHECKS
+# =============================================================================================
+
+class Raw(typing.NamedTuple):
+    """A request or an answer on its way through a Spoiled server."""
+
+    line: typing.Any                 # the method of a request, the status of an answer
+    headers: tuple                   # (name, value) pairs as they were sent
+    body: bytes = b""
+    ends: bool = True                # an answer after which the connection is closed
+
+    def find(self, name):
+        """Return the first value of a header, None where it is missing."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+
+    def with_header(self, name, value):
+        """Return this with a header replaced, or (None) left out."""
+        rest = tuple(pair for pair in self.headers if pair[0].lower() != name.lower())
+        return self._replace(headers=rest if value is None else (*rest, (name, value)))
+
+    @property
+    def message(self):
+        """The JSON object of the body, {} where there is none."""
+        with contextlib.suppress(ValueError):
+            value = json.loads(self.body.partition(b"data: ")[2] or self.body)
+            return value if isinstance(value, dict) else {}
+        return {}
+
+    def edit(self, change):
+        """Return an answer whose message was changed in place."""
+        message = self.message
+        change(message)
+        head = self.body.partition(b"data: ")
+        body = json.dumps(message).encode()
+        return self._replace(body=head[0] + head[1] + body + b"\n\n" if head[1] else body)
+
+
+class Spoiled:
+    """A server of ours with one thing wrong.
+
+    Each request goes through `spoil(asked, forward)`, both ways: it returns the answer, which
+    `forward(asked)` gets from the server.
+    """
+
+    def __init__(self, service, spoil):
+        self._service, self._spoil = service, spoil
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/mcp"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock):
+        with contextlib.suppress(OSError), sock, sock.makefile("rb") as data:
+            sock.settimeout(WAIT)
+            method = data.readline().decode().split()[0]
+            lines = iter(lambda: data.readline().decode().strip(), "")
+            asked = Raw(method, tuple(tuple(line.split(": ", 1)) for line in lines))
+            asked = asked._replace(body=data.read(int(asked.find("Content-Length") or 0)))
+            answer = self._spoil(asked, self._forward)
+            head = [f"HTTP/1.1 {answer.line} Spoiled", "Connection: close",
+                    *(f"{name}: {value}" for name, value in answer.headers)]
+            sock.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + answer.body)
+            if not answer.ends:
+                data.read(1)                     # until the other side has had enough
+
+    def _forward(self, asked):
+        address = self._service.server_address[:2]
+        connection = http.client.HTTPConnection(*address, timeout=WAIT)
+        with contextlib.closing(connection):
+            connection.putrequest(asked.line, "/mcp", skip_host=True, skip_accept_encoding=True)
+            for name, value in asked.headers:
+                if name.lower() not in ("host", "content-length"):
+                    connection.putheader(name, value)
+            host = asked.find("Host")
+            is_own = host.startswith("127.0.0.1")
+            connection.putheader("Host", f"127.0.0.1:{address[1]}" if is_own else host)
+            connection.putheader("Content-Length", str(len(asked.body)))
+            connection.endheaders(asked.body)
+            response = connection.getresponse()
+            headers = tuple(pair for pair in response.getheaders() if pair[0].lower() not in (
+                "connection", "content-length", "transfer-encoding"))
+            is_open = "event-stream" in response.getheader("Content-Type", "") and (
+                asked.line == "GET" or asked.message.get("method") == "subscriptions/listen")
+            body = response.read() if not is_open else (
+                response.read1(65536) if asked.body else b"")
+            return Raw(response.status, headers, body, not is_open)
+
+
+def is_deep(asked):
+    """Whether a request is one of the deep checks': the others have numbers for ids."""
+    return isinstance(asked.message.get("id"), str)
+
+
+def forgiving(name, is_wrong, right):
+    """A server that reads a right header where a wrong one is."""
+    def spoil(asked, forward):
+        wrong = asked.body and is_wrong(asked.find(name), asked)
+        return forward(asked.with_header(name, right(asked)) if wrong else asked)
+    return spoil
+
+
+def refusing(is_refused, status=400, body=b"", kind="text/plain"):
+    """A server that refuses what is right, or in the wrong way."""
+    return lambda asked, forward: forward(asked) if not is_refused(asked) else Raw(
+        status, (("Content-Type", kind),), body)
+
+
+def editing(change, when=is_deep):
+    """A server that answers other messages than it should."""
+    def spoil(asked, forward):
+        answer = forward(asked)
+        return answer.edit(change) if when(asked) and answer.message else answer
+    return spoil
+
+
+def editing_result(method, change):
+    """A server that answers one method with other results than it should."""
+    return editing(lambda message: change(message["result"]) if "result" in message else None,
+                   lambda asked: is_deep(asked) and asked.message.get("method") == method)
+
+
+def editing_tool(change):
+    """A server that lists its first tool in another way."""
+    return editing_result("tools/list", lambda result: change(result["tools"]))
+
+
+def with_status(status, when):
+    """A server that answers with the wrong status."""
+    return lambda asked, forward: forward(asked)._replace(line=status) if when(asked) else (
+        forward(asked))
+
+
+def streaming_on(when):
+    """A server that answers with an event stream, and keeps it open."""
+    def spoil(asked, forward):
+        answer = forward(asked)
+        if not when(asked):
+            return answer
+        answer = answer.with_header("Content-Type", "text/event-stream")
+        return answer.with_header("X-Accel-Buffering", "no")._replace(
+            body=b"data: " + answer.body + b"\n\n", ends=False)
+    return spoil
+
+
+def adding_to_streams(data):
+    """A server with something more on the streams that stay open."""
+    def spoil(asked, forward):
+        answer = forward(asked)
+        return answer if answer.ends else answer._replace(body=answer.body + data)
+    return spoil
+
+
+def is_method(name):
+    return lambda asked: asked.message.get("method") == name
+
+
+def with_id(request_id):
+    return lambda asked: asked.message.get("id", "none") == request_id
+
+
+def version_in(asked):
+    return asked.message.get("params", {}).get("_meta", {}).get(
+        "io.modelcontextprotocol/protocolVersion", "2025-11-25")
+
+
+def method_in(asked):
+    return asked.message["method"]
+
+
+def is_notification(asked):
+    return is_method("notifications/probe")(asked)
+
+
+def serve_bare(asked, forward):
+    """Serve a request without _meta."""
+    if asked.message.get("params", asked) is asked and is_method("server/discover")(asked):
+        return Raw(200, (("Content-Type", "application/json"),), json.dumps(
+            {"jsonrpc": "2.0", "id": "bare", "result": {"resultType": "complete"}}).encode())
+    return forward(asked)
+
+
+def serve_with_capabilities(asked, forward):
+    """Serve a request whose client says nothing of its capabilities."""
+    message = asked.message
+    meta = message.get("params", {}).get("_meta")
+    if meta is not None and is_deep(asked):
+        meta["io.modelcontextprotocol/clientCapabilities"] = {}
+        asked = asked._replace(body=json.dumps(message).encode())
+    return forward(asked)
+
+
+def serve_first_of_batch(asked, forward):
+    """Answer the first request of a batch and forget the rest."""
+    if asked.body[:1] != b"[":
+        return forward(asked)
+    return forward(asked._replace(body=json.dumps(json.loads(asked.body)[0]).encode()))
+
+
+def serve_any_cursor(asked, forward):
+    """Answer the first page to whatever cursor."""
+    message = asked.message
+    if message.get("params", {}).pop("cursor", None) is not None:
+        asked = asked._replace(body=json.dumps(message).encode())
+    return forward(asked)
+
+
+def serve_null_ids(asked, forward):
+    """Take null for an id."""
+    message = asked.message
+    if message.get("id", 0) is not None:
+        return forward(asked)
+    return forward(asked._replace(body=json.dumps({**message, "id": "x"}).encode())).edit(
+        lambda answer: answer.update(id=None))
+
+
+def serve_two_scopes(asked, forward):
+    """List an empty second page, of another scope than the first."""
+    if not is_deep(asked) or not is_method("tools/list")(asked):
+        return forward(asked)
+    if asked.message["params"].get("cursor") == "2":
+        answer = serve_any_cursor(asked, forward)
+        return answer.edit(lambda message: message["result"].update(
+            tools=[], cacheScope="private"))
+    return forward(asked).edit(lambda message: message.get("result", {}).update(nextCursor="2"))
+
+
+def serve_in_changing_order():
+    """List the tools in another order each time."""
+    turns = []
+
+    def change(tools):
+        turns.append(1)
+        if len(turns) % 2:
+            tools.reverse()
+    return editing_tool(change)
+
+
+def serve_odd_session(asked, forward):
+    """Give a session ID with a space in it."""
+    answer = forward(asked.with_header("Mcp-Session-Id", (asked.find("Mcp-Session-Id") or "")
+                                       .replace("odd ", "") or None))
+    given = answer.find("Mcp-Session-Id")
+    return answer if given is None else answer.with_header("Mcp-Session-Id", "odd " + given)
+
+
+def serve_ended_sessions(asked, forward):
+    """Forget that 404 tells a client to begin anew."""
+    answer = forward(asked)
+    is_ended = answer.line == 404 and asked.find("Mcp-Session-Id") != "no-such-session"
+    return answer._replace(line=400) if is_ended else answer
+
+
+def allow_every_page(asked, forward):
+    """Let every page in that asks before."""
+    answer = forward(asked)
+    return answer if asked.line != "OPTIONS" else (
+        answer.with_header("Access-Control-Allow-Origin", "*"))
+
+
+def add_twin(tools):
+    """Name a tool twice."""
+    tools.append(tools[0])
+
+
+def answer_plain_text(asked, forward):
+    """Say that JSON is text."""
+    answer = forward(asked)
+    return answer.with_header("Content-Type", "text/plain") if is_deep(asked) and (
+        answer.ends) else answer
+
+
+def lower(name):
+    return lambda asked: name in [key for key, _ in asked.headers]
+
+
+ANY = (lambda asked: True)
+NO_SESSION = (lambda asked: asked.line == "POST" and asked.find("Mcp-Session-Id") is None
+              and not is_method("initialize")(asked))
+
+# By the rule that is broken, with its era where the two break it in other ways.
+SPOILED = {
+    "discover": editing(lambda message: message["result"].update(supportedVersions=["2031-01-01"]),
+                        with_id("probe-1")),
+    "server-info": editing_result("server/discover", lambda result: result.pop("_meta")),
+    "initialize": editing(lambda message: message["result"].update(protocolVersion="1"),
+                          with_id("probe-1")),
+    "initialize-unknown": editing(
+        lambda message: message["result"].update(protocolVersion="1900-01-01"),
+        lambda asked: b"1900-01-01" in asked.body),
+    "ping": editing_result("ping", lambda result: result.update(ok=True)),
+    "lists-answer": editing_result("prompts/list", lambda result: result.pop("prompts")),
+    "version-missing": forgiving("MCP-Protocol-Version", lambda value, _: value is None,
+                                 version_in),
+    "version-mismatch": forgiving("MCP-Protocol-Version", lambda value, asked: [
+        value for key, value in asked.headers if key.lower() == "mcp-protocol-version"] == [
+            "2025-11-25"], version_in),
+    "version-repeated": forgiving("MCP-Protocol-Version", lambda value, asked: len([
+        key for key, _ in asked.headers if key.lower() == "mcp-protocol-version"]) == 2,
+        version_in),
+    "version-unknown": with_status(200, lambda asked: version_in(asked) == "1900-01-01"),
+    "version-list": editing(lambda message: message["error"]["data"].pop("supported"),
+                            lambda asked: version_in(asked) == "1900-01-01"),
+    "version-header": forgiving("MCP-Protocol-Version", lambda value, _: value == "1900-01-01",
+                                version_in),
+    "version-assumed": refusing(lambda asked: is_method("ping")(asked) and asked.find(
+        "MCP-Protocol-Version") is None),
+    "method-missing": forgiving("Mcp-Method", lambda value, asked: value is None and is_deep(asked),
+                                method_in),
+    "method-mismatch": forgiving("Mcp-Method", lambda value, _: value == "tools/list", method_in),
+    "method-case": forgiving("Mcp-Method", lambda value, _: value == "SERVER/DISCOVER", method_in),
+    "header-names": refusing(lower("mcp-method")),
+    "meta-missing": serve_bare,
+    "capabilities-missing": serve_with_capabilities,
+    "session-ignored": refusing(lambda asked: asked.find("Mcp-Session-Id"), 404),
+    "id-echo": editing(lambda message: message.update(id="0"), with_id(0)),
+    "id-null": serve_null_ids,
+    "legacy-method-unknown": editing(lambda message: message["error"].update(code=-32600),
+                                     is_method("probe/unknown")),
+    "modern-method-unknown": with_status(200, is_method("probe/unknown")),
+    "error-id": editing(lambda message: message.update(id=None), with_id("mine")),
+    "error-escaping": refusing(is_method("<b>probe</b>"), 400, b"no <b>probe</b>", "text/html"),
+    "bad-json": editing(lambda message: message["error"].update(code=-32600),
+                        lambda asked: asked.body[-2:] == b", "),
+    "batch": serve_first_of_batch,
+    "notification": with_status(200, is_notification),
+    "response": refusing(with_id("no-such-request"), 200, b"{}", "application/json"),
+    "answer-type": answer_plain_text,
+    "accept-case": refusing(lambda asked: "JSON" in (asked.find("Accept") or ""), 406),
+    "content-type-charset": refusing(lambda asked: "charset" in (
+        asked.find("Content-Type") or ""), 415),
+    "origin": forgiving("Origin", lambda value, _: value, lambda asked: None),
+    "preflight": allow_every_page,
+    "host": forgiving("Host", lambda value, _: True, lambda asked: "127.0.0.1"),
+    "get": refusing(lambda asked: asked.line == "GET", 404),
+    "session-id": serve_odd_session,
+    "session-missing": refusing(NO_SESSION, 403),
+    "session-unknown": with_status(400, lambda asked: asked.find(
+        "Mcp-Session-Id") == "no-such-session"),
+    "session-ended": serve_ended_sessions,
+    "listen": editing(lambda message: message["params"]["_meta"].update(
+        {"io.modelcontextprotocol/subscriptionId": 1}), with_id("listen")),
+    "listen-open": lambda asked, forward: forward(asked)._replace(ends=True),
+    "pages-end": editing_result("tools/list", lambda result: result.update(nextCursor="on")),
+    "cursor-invalid": serve_any_cursor,
+    "list-order": serve_in_changing_order(),
+    "cache-hints": editing_result("prompts/list", lambda result: result.pop("ttlMs")),
+    "cache-scopes": serve_two_scopes,
+    "tool-names": editing_tool(lambda tools: tools[0].update(name="add it")),
+    "tool-names-unique": editing_tool(add_twin),
+    "tool-schemas": editing_tool(lambda tools: tools[0]["inputSchema"].update(required="a")),
+    "header-parameters": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"][
+        "a"].update({"x-mcp-header": ""})),
+    "schema-references": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"].update(
+        a={"$ref": "http://127.0.0.1:9/x.json"})),
+    "stream-messages": adding_to_streams(b"data: hello\n\n"),
+    "stream-requests": adding_to_streams(event(call("roots/list"))),
+    "stream-logs": adding_to_streams(event({"jsonrpc": "2.0", "method": "notifications/message"})),
+    "stream-ends": streaming_on(with_id("")),
+    "stream-buffering": lambda asked, forward: forward(asked).with_header(
+        "X-Accel-Buffering", None),
+    "event-ids": adding_to_streams(b"id: 1\ndata:\n\n" * 2),
+    "result-type": editing_result("prompts/list", lambda result: result.pop("resultType")),
+    "error-shape": editing(lambda message: message["error"].update(message=5), with_id("mine")),
+    "error-codes": refusing(is_notification, 400, json.dumps(
+        {"jsonrpc": "2.0", "error": {"code": -32050, "message": ""}}).encode(),
+        "application/json"),
+    "utf-8": refusing(is_notification, 400, b'"\xff"', "application/json"),
+}
+
+RULES_OF_ERAS = [(era, rule.id) for era in ("legacy", "modern") for rule in mcpkit.RULES
+                 if rule.find_section(era)]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(mcpkit, "PROBE_LISTEN_SECONDS", 0.05)
+
+
+def probe_spoiled(spoil, era):
+    """Return what the deep checks find in a server that is spoiled."""
+    server = build_sample_server(sessions=True)
+    with quiet_log(server), mcpkit.HTTPService(server, port=0) as service, Spoiled(
+            service, spoil) as spoiled:
+        return mcpkit.probe(spoiled.url, era=era, deep=True, timeout=WAIT)
+
+
+@pytest.mark.parametrize("era, rule", RULES_OF_ERAS, ids="-".join)
+def test_a_server_that_breaks_one_rule_fails_that_check_and_no_other(era, rule, quick):
+    report = probe_spoiled(SPOILED.get(f"{era}-{rule}") or SPOILED[rule], era)
+    broken = [check for check in report["checks"] if check["status"] in ("fail", "warning")]
+    assert [check["id"] for check in broken] == [f"{era}-{rule}"], broken
+    level = broken[0]["spec"].partition(",")[0]
+    assert report["eras"][era]["levels"][level]["broken"] == 1 and broken[0]["hint"]
+    assert report["verdict"] == ("partial" if level == "MUST" else "pass")
+
+
+def test_what_is_between_changes_nothing_where_nothing_is_spoiled(quick):
+    for era in ("legacy", "modern"):
+        report = probe_spoiled(lambda asked, forward: forward(asked), era)
+        assert report["verdict"] == "pass"
+        assert {check["status"] for check in report["checks"]} <= {"ok", "skipped"}
+
+
+def test_our_own_servers_keep_every_rule_of_both_eras(quick, tmp_path):
+    servers = [load_sample(name) for name in ("everything_server.py", "notes.py")]
+    for server in (*servers, mcpkit.build_pong_server(), build_sample_server(stream="always")):
+        with mcpkit.HTTPService(server, port=0) as service:
+            report = mcpkit.probe(service.url, deep=True, timeout=WAIT)
+        assert [check for check in report["checks"]
+                if check["status"] not in ("ok", "skipped")] == []
+        for era in ("legacy", "modern"):
+            assert report["eras"][era]["levels"]["MUST"]["ok"] >= 20
+
+
+def test_the_rules_are_told_apart_and_say_what_to_do():
+    assert len({rule.id for rule in mcpkit.RULES}) == len(mcpkit.RULES) >= 40
+    for rule in mcpkit.RULES:
+        assert rule.level in ("MUST", "SHOULD") and rule.about and rule.hint
+        assert rule.legacy or rule.modern
+
+
+def test_the_deep_checks_run_and_read_nothing_of_the_servers(sample):
+    methods = set()
+    mcpkit.probe(sample.url, deep=True, observe=lambda exchange: methods.add(
+        json.loads(exchange.request_body)["method"] if exchange.request_body[:1] == b"{"
+        and b'"method"' in exchange.request_body else exchange.method))
+    assert "subscriptions/listen" in methods
+    assert not methods & {"tools/call", "resources/read", "prompts/get", "completion/complete"}
+
+
+def test_the_deep_checks_end_when_the_time_is_used_up():
+    def answer(asked):
+        is_ping = asked.message.get("method") == "ping"
+        return stay_open() if is_ping else legacy_peer(asked)
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=1.0)
+    assert find_check(report, "legacy-ping")["status"] == "fail"
+    assert "time is used up" in find_check(report, "legacy-id-echo")["message"]
+    assert report["eras"]["legacy"]["levels"]["MUST"]["skipped"] > 10
+
+
+def old_peer(asked, **answers):
+    """Answer as a server of 2025-03-26 does."""
+    answers["ping"] = lambda asked: http_answer(result(asked, {}))
+    return legacy_peer(asked, **answers).replace(b"2025-06-18", b"2025-03-26")
+
+
+def test_a_server_of_an_older_revision_is_held_to_no_later_rule():
+    with Peer(old_peer) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
+    skipped = {check["id"][7:]: check["message"] for check in report["checks"]
+               if "(since 20" in check["message"]}
+    assert set(skipped) == {"version-header", "version-assumed", "batch", "origin", "preflight",
+                            "tool-names", "tool-names-unique"}
+    assert skipped["batch"] == "a batch of two requests (since 2025-06-18)"
+
+
+def test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault():
+    def list_tools(asked):
+        page = int(asked.message.get("params", {}).get("cursor", 0))
+        return http_answer(result(asked, {"tools": [], "nextCursor": str(page + 1)}))
+
+    with Peer(lambda asked: old_peer(asked, tools_list=list_tools)) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
+    assert find_check(report, "legacy-pages-end")["status"] == "ok"
+    assert 50 <= peer.methods.count("tools/list") < 60
+
+
+def test_no_session_is_left_open_by_the_deep_checks(notes):
+    mcpkit.probe(notes.url, deep=True, timeout=WAIT)
+    assert len(notes.mcp.sessions) == 0
+
+
+def test_the_deep_checks_are_for_urls():
+    with pytest.raises(UsageError, match="HTTP"):
+        mcpkit.probe(["python3"], deep=True)
+
+
+# =============================================================================================
+# 24. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -10757,7 +11247,224 @@ def test_a_stdio_server_is_probed_too():
 
 
 # =============================================================================================
-# 24. CONFIGURATION
+# 25. PROBE REPORTS
+# =============================================================================================
+
+def build_report(**members):
+    """Return a report with a finding in each state, from a peer that wants to be obeyed."""
+    era = {"verdict": "partial", "protocolVersion": "2025-11-25", "session": True,
+           "serverInfo": {"name": "<i>\x1b[2J", "version": "1"}, "tools": ["a\u202eb"],
+           "levels": {"MUST": {"ok": 20, "broken": 1, "skipped": 3},
+                      "SHOULD": {"ok": 9, "broken": 0, "skipped": 0}}}
+    checks = [mcpkit.Check("legacy-handshake", "ok", "agreed"),
+              mcpkit.Check("legacy-ping", "fail", "ping <b>\x00", "answer it", "MUST, 2025-11-25 x"),
+              mcpkit.Check("modern-ping", "fail", "ping <b>\x00", "answer it", "MUST, 2026-07-28 x"),
+              mcpkit.Check("legacy-get", "ok", "a GET", "", "MUST, 2025-11-25 y"),
+              mcpkit.Check("legacy-host", "skipped", "far", "", "SHOULD, RFC 9110 7.4"),
+              mcpkit.Check("get", "note", "405")]
+    return {"target": "http://h/mcp?a=1&b", "endpoint": "http://h/mcp", "verdict": "partial",
+            "eras": {"legacy": era, "modern": {
+                "verdict": "fail", "protocolVersion": None, "serverInfo": {}, "session": False,
+                "tools": []}},
+            "checks": [check._asdict() for check in checks], "requests": 7, "elapsedMs": 1500,
+            **members}
+
+
+def test_the_text_report_groups_findings_and_counts_the_rules_that_are_kept():
+    assert mcpkit.format_report(build_report()).split("\n") == [
+        "probe of http://h/mcp?a=1&b",
+        "  legacy   partial      2025-11-25, <i>\\x1b[2J 1, with a session, tools: a\\u202eb",
+        "           20 of 21 MUST kept, 9 of 9 SHOULD kept, 3 not applicable",
+        "  modern   fail",
+        "  fail     legacy-ping, modern-ping: ping <b>\\x00",
+        "           -> answer it",
+        "           (MUST, 2025-11-25 x)",
+        "  note     get: 405",
+        "  ok       legacy-handshake: agreed",
+        "verdict: partial (7 requests, 1500 ms)"]
+
+
+def test_the_junit_report_is_xml_with_a_suite_an_era_and_a_case_a_check():
+    from xml.etree import ElementTree
+    suites = ElementTree.fromstring(mcpkit.format_junit(build_report()).encode())
+    assert [(suite.get("name"), suite.get("tests"), suite.get("failures"), suite.get("skipped"))
+            for suite in suites] == [("legacy", "4", "1", "1"), ("modern", "1", "1", "0"),
+                                     ("endpoint", "1", "0", "0")]
+    failure = suites.find("testsuite/testcase/failure")
+    assert failure.get("message") == "ping <b>\\x00"
+    assert failure.text == "answer it\u2014MUST, 2025-11-25 x"
+    assert suites.get("time") == "1.500"
+
+
+def test_the_html_report_is_one_page_without_scripts_that_shows_markup_as_text():
+    import html.parser
+    page = mcpkit.format_html(build_report(target=["run", "<script>alert(1)</script>"]))
+    tags, opened = [], []
+
+    class Reader(html.parser.HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            tags.append(tag)
+            if tag not in ("meta", "br"):
+                opened.append(tag)
+
+        def handle_endtag(self, tag):
+            assert opened.pop() == tag
+
+    Reader().feed(page)
+    assert opened == [] and page.startswith("<!DOCTYPE html>") and "@media print" in page
+    assert not {"script", "link", "img", "iframe", "b", "i"} & set(tags)
+    assert "default-src 'none'" in page and "http:" not in page.partition("<main>")[0]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "\x1b" not in page
+    assert [page.count(f"<h2>{title}</h2>") for title in ("Eras", "Findings", "Rules")] == [1] * 3
+    assert "<h2>Rules</h2>" not in mcpkit.format_html(build_report(checks=[]))
+
+
+def build_exchange(message, answer=b"", status=200, headers=None, sent=None, **members):
+    """Return an Exchange as the probe sees one."""
+    exchange = mcpkit.Exchange(
+        "POST", "http://127.0.0.1:8081/mcp", sent or {"Content-Type": "application/json"},
+        json.dumps(message).encode() if message is not None else b"", status,
+        headers or {"date": "Mon"}, answer, len(answer), False, 0.1, None)
+    return exchange._replace(**members)
+
+
+def test_a_transcript_has_the_form_of_an_http_file():
+    exchanges = [
+        build_exchange(call("ping"), b'event: message\r\ndata: {"jsonrpc":"2.0"}\r\n\r\n',
+                       headers={"content-type": "text/event-stream", "date": "Mon"}),
+        build_exchange({"jsonrpc": "2.0", "method": "notifications/x"}, status=202),
+        build_exchange(None, b"no", 405, method="GET"),
+        build_exchange([1, 2], error="connection: closed", status=None, headers={}),
+        build_exchange(None, request_body=b"{", status=400),
+    ]
+    assert mcpkit.format_transcript(exchanges) == """\
+### 1 \u00b7 ping
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+  "jsonrpc": "2.0",
+  "id": 1,
+  "method": "ping"
+}
+
+HTTP/1.1 200 OK
+Content-Type: text/event-stream
+Date: <http-date>
+
+event: message
+data: {"jsonrpc":"2.0"}
+
+### 2 \u00b7 notifications/x
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+  "jsonrpc": "2.0",
+  "method": "notifications/x"
+}
+
+HTTP/1.1 202 Accepted
+Date: <http-date>
+
+
+
+### 3 \u00b7 GET
+GET /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+
+
+HTTP/1.1 405 Method Not Allowed
+Date: <http-date>
+
+no
+
+### 4 \u00b7 a batch of 2
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+[
+  1,
+  2
+]
+
+# connection: closed
+
+
+
+### 5 \u00b7 POST, a body that is no JSON
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+
+HTTP/1.1 400 Bad Request
+Date: <http-date>
+
+
+"""
+
+
+def test_no_secret_is_in_a_transcript_or_a_curl_command():
+    sent = {"Authorization": "Bearer s3cr3t-one", "X-Api-Key": "s3cr3t-two", "Cookie": "a=s3cr3t-3",
+            "Mcp-Session-Id": "s3cr3t-four", "X-Other": "'fine' $HOME"}
+    exchange = build_exchange(
+        call("x", {"password": "s3cr3t-five", "note": "s3cr3t-one"}), b"you are s3cr3t-two",
+        sent=sent, headers={"set-cookie": "b=s3cr3t-six; Path=/", "mcp-session-id": "s3cr3t-7"},
+        url="http://h/mcp?access_token=s3cr3t-8&x=1")
+    text = mcpkit.format_transcript([exchange])
+    assert "s3cr3t" not in text
+    for shown in ("Authorization: Bearer ***", "Cookie: ***", "Mcp-Session-Id: ***",
+                  "Set-Cookie: ***", '"password": "***"', "you are ***", "?access_token=***&x=1",
+                  "X-Other: 'fine' $HOME"):
+        assert shown in text
+    curl = mcpkit.format_curl(exchange._replace(request_body=b"{}"))
+    assert '-H "Authorization: $AUTHORIZATION"' in curl and "s3cr3t-one" not in curl
+    assert "-H \"Mcp-Session-Id: $MCP_SESSION_ID\"" in curl
+
+
+@pytest.mark.skipif(shutil.which("curl") is None or os.name != "posix", reason="curl")
+def test_a_curl_command_can_be_pasted(sample):
+    exchanges = []
+    mcpkit.probe(sample.url, era="modern", observe=exchanges.append)
+    out = subprocess.run(["sh", "-c", mcpkit.format_curl(exchanges[-1])], capture_output=True,
+                         timeout=WAIT).stdout.decode()
+    head, _, body = out.partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 200") and json.loads(body)["result"]["tools"]
+
+
+def test_the_percentiles_of_durations_are_of_what_was_measured():
+    assert mcpkit.find_percentiles([0.003, 0.001, 0.002]) == {"count": 3, "median": 2, "p99": 3}
+    assert mcpkit.find_percentiles([0.001, 0.002]) == {"count": 2, "median": 1.5, "p99": 2}
+    assert mcpkit.find_percentiles([n / 1000 for n in range(1, 201)])["p99"] == 198
+
+
+def test_repeated_requests_are_timed_in_each_era(sample):
+    report = mcpkit.probe(sample.url, repeat=3)
+    timings = {name: {method: seen["count"] for method, seen in era["timings"].items()}
+               for name, era in report["eras"].items()}
+    assert timings == {"legacy": {"ping": 3, "tools/list": 3},
+                       "modern": {"server/discover": 3, "tools/list": 3}}
+    assert "median" in mcpkit.format_report(report)
+
+
+def test_only_changes_are_told_of_a_server_that_is_watched():
+    before, after = build_report(), build_report(elapsedMs=2, requests=9)
+    assert mcpkit.list_changes(before, after) == []
+    assert mcpkit.list_changes(None, after)[0] == "probe of http://h/mcp?a=1&b"
+    after["checks"] = after["checks"][:-1]
+    assert mcpkit.list_changes(before, after) == ["- note     get: 405"]
+    assert mcpkit.list_changes(after, before) == ["+ note     get: 405"]
+
+
+# =============================================================================================
+# 26. CONFIGURATION
 # =============================================================================================
 
 VARIABLES = {"TOKEN": "t0p-secret", "EMPTY": "", "N": "5"}
@@ -10872,7 +11579,7 @@ def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
 
 
 # =============================================================================================
-# 25. COMMAND LINE
+# 27. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
@@ -11830,6 +12537,37 @@ def test_a_command_that_is_terminated_ends_its_child_too(tmp_path):
     assert ends(int((tmp_path / "pid").read_text()))
 
 
+def test_the_probe_writes_the_reports_that_are_asked_for(target, tmp_path):
+    names = ("junit", "html", "transcript")
+    words = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
+    ran = run("probe", target, "--deep", "--era", "modern", "--curl", "--json", *words)
+    assert ran.code == 0, ran.err
+    starts = [(tmp_path / name).read_text(encoding="utf-8")[:30] for name in names]
+    assert starts[0].startswith("<?xml ") and starts[1].startswith("<!DOCTYPE html>")
+    assert starts[2].startswith("### 1 \u00b7 server/discover\n")
+    assert len(ran.json["curl"]) == ran.json["requests"] > 30
+    assert ran.json["eras"]["modern"]["levels"]["MUST"]["broken"] == 0
+    text = run("probe", target, "--era", "modern", "--curl").out
+    assert text.count("\ncurl -sSi ") == 2
+    assert run("probe", target, "--html", str(tmp_path / "no" / "file")).code == 2
+
+
+def test_a_probe_that_watches_prints_the_first_report_and_then_what_changes():
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "probe", "--watch", "0.05"]
+    with mcpkit.HTTPService(build_sample_server(), port=0) as service:
+        child = subprocess.Popen([*command, service.url], stdout=subprocess.PIPE, text=True)
+        watchdog = threading.Timer(WAIT, child.kill)
+        watchdog.start()
+        lines = iter(child.stdout.readline, "")
+        assert next(lines) == f"probe of {service.url}\n"
+        assert any(line.startswith("verdict: pass") for line in lines)
+    assert any(line.startswith("+ verdict: unreachable") for line in lines)
+    child.terminate()
+    assert child.wait(WAIT) != 0
+    watchdog.cancel()
+    child.stdout.close()
+
+
 # ---- the documents that the product makes true
 
 def read_transcript(path):
@@ -12094,7 +12832,7 @@ def read_blocks():
 
 def hide_times(text):
     """Return text in which all times are the same."""
-    text = re.sub(r'"ms":[\d.]+', '"ms":0', re.sub(r"\d+ ms", "N ms", text))
+    text = re.sub(r'"ms":[\d.]+', '"ms":0', re.sub(r"[\d.]+ ms", "N ms", text))
     return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "NOW", text)
 
 
@@ -13203,6 +13941,8 @@ def test_interop_the_probe_finds_the_old_transport_of_a_peers_server(peer, peers
     assert report["verdict"] == "pass" and find_check(report, "transport")["status"] == "ok"
 
 
+# ---- the probe and the command line
+
 @needs_peers
 @each_peer
 @pytest.mark.parametrize("transport", (*APP_OPTIONS, "stdio"))
@@ -13217,6 +13957,23 @@ def test_interop_the_probe_finds_both_eras_of_a_peers_server_and_no_fault(transp
             for name, era in report["eras"].items()}
     assert eras == {"legacy": ("pass", "2025-11-25", tools, transport == "HTTP"),
                     "modern": ("pass", "2026-07-28", tools, False)}
+
+
+# What the rules find in a peer's server, each held against the text of the specification by hand:
+# it ignores cursors where there are no pages, takes pages of any origin, or reads the version of a
+# request off its header alone. The name of one tool is ours.
+FOUND = {"python-sdk": {"cursor-invalid", "tool-names", "version-mismatch"},
+         "FastMCP": {"host", "origin", "tool-names", "version-mismatch"}}
+
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("transport", APP_OPTIONS)
+def test_interop_the_rules_find_in_a_peers_server_what_they_should(transport, peer, peers):
+    report = mcpkit.probe(peers.target(peer, transport), deep=True, timeout=PEER_SECONDS)
+    found = {check["id"].partition("-")[2] for check in report["checks"]
+             if check["status"] in ("fail", "warning")}
+    assert found == FOUND[peer]
 
 
 # What a command does: its name, the words after its target, its exit code and its JSON.
