@@ -9264,7 +9264,7 @@ class HTTPTransport:
     def __init__(self, url: str, headers: Headers, max_bytes: int,
                  observe: Callable[[Exchange], None], network: Network = Network(),
                  auth: Optional[OAuth] = None):
-        self.url = url
+        self.url = self._endpoint = url
         self._headers = headers
         self._auth = auth
         self._max_bytes = max_bytes
@@ -9360,11 +9360,11 @@ class HTTPTransport:
         seconds = waits.deadline - time.monotonic()
         # Nobody is asked to log in only to end a session.
         for left in reversed(range(1 if method == "DELETE" else MAX_CHALLENGES + 1)):
-            more = self._auth.build_headers(method, self.url)
+            more = self._auth.build_headers(method, self._endpoint)
             # Each try has all the time, for a person may have taken it to log in.
             waits = waits._replace(deadline=time.monotonic() + seconds)
             answer = self._send_on(method, body, {**headers, **more}, waits, *rest)
-            if not left or not self._auth.meet_challenge(self.url, answer, more):
+            if not left or not self._auth.meet_challenge(self._endpoint, answer, more):
                 break
         return answer
 
@@ -13688,16 +13688,16 @@ def load_server(path: str) -> Server:
 def open_client(options: Any) -> Iterator[Client]:
     """Connect to the server of a command for a block; then say what was not quite right."""
     server, answers = find_server(options), read_answers(options)
-    headers = {**server.headers, **find_headers(options)}
+    headers, network = {**server.headers, **find_headers(options)}, parse_network(options)
     client = Client(
-        server.target, headers=headers, network=parse_network(options), env=server.env,
-        cwd=server.cwd, era=options.era, timeout=options.timeout,
+        server.target, headers=headers, network=network, env=server.env, cwd=server.cwd,
+        era=options.era, timeout=options.timeout,
+        auth=OAuth(grant="stored", **find_login_means(options, network)),
         until=options.max_time and time.monotonic() + options.max_time,
         capabilities={"elicitation": {"form": {}, "url": {}}}, **answers.handlers,
         on_roots=(lambda: find_roots(options.root)) if options.root else None,
         on_log=functools.partial(print_log, options) if options.verbose else None,
         log_level="debug" if options.verbose else None,
-        auth=OAuth(grant="stored", **find_login_means(options)),
         on_notification=lambda *_: print_warnings(client), observe=find_observer(options))
     try:
         with client:
@@ -14065,14 +14065,16 @@ def parse_network(options: Any) -> Network:
 def find_headers(options: Any) -> Headers:
     """Return the headers that options give, the token of a bearer among them."""
     headers = parse_headers(options.header)
-    for what, text in (("--bearer-env", find_secret(options.bearer_env)),
-                       ("--bearer-file", options.bearer_file and read_input(
-                           "@" + options.bearer_file))):
+    for option, text in (("--bearer-env", find_secret(options.bearer_env)),
+                         ("--bearer-file", options.bearer_file and read_input(
+                             "@" + options.bearer_file))):
         if text is not None:
-            if not parse_bearer(f"Bearer {text.strip()}"):
-                raise UsageError(f"{what} must lead to one token, which has letters, digits and "
+            token = text.strip()
+            if not parse_bearer(f"Bearer {token}"):
+                raise UsageError(f"{option} must lead to one token, which has letters, digits and "
                                  "-._~+/ only, and = at its end")
-            headers["Authorization"] = f"Bearer {text.strip()}"
+            options.hidden[token] = f"({option})"
+            headers["Authorization"] = f"Bearer {token}"
     return headers
 
 
@@ -14170,22 +14172,22 @@ def find_url(options: Any) -> str:
     return target
 
 
-def find_login_means(options: Any) -> dict:
+def find_login_means(options: Any, network: Network) -> dict:
     """Return how a command reaches issuers, and where it keeps their tokens."""
-    send = functools.partial(send_once, network=parse_network(options))
-    return {"store": TokenFile(), "timeout": options.timeout, "send": send}
+    return {"store": TokenFile(), "timeout": options.timeout,
+            "send": functools.partial(send_once, network=network)}
 
 
 def run_login(options: Any) -> int:
     """Log in to a server, so that all commands may use it."""
-    url = find_url(options)
+    url, headers, network = find_url(options), find_headers(options), parse_network(options)
     auth = OAuth(client_id=options.client_id, client_secret=find_secret(options.client_secret_env),
                  client_metadata_url=options.client_metadata_url, scopes=options.scope,
                  authorize=ask_for_redirect if options.no_browser else None, dpop=options.dpop,
-                 **find_login_means(options))
+                 **find_login_means(options, network))
     auth.log_out(url)
-    with Client(url, headers=find_headers(options), era=options.era, timeout=options.timeout,
-                auth=auth, network=parse_network(options), observe=find_observer(options)):
+    with Client(url, headers=headers, era=options.era, timeout=options.timeout, auth=auth,
+                network=network, observe=find_observer(options)):
         record = auth.log_in(url)
     if options.json:
         print_json({"issuer": record.issuer, "resource": record.resource,

@@ -7861,19 +7861,29 @@ class Peer:
         self.port = self._listener.getsockname()[1]
         self.origin = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
         self.url = f"{self.origin}/mcp"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._is_open = True
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        # Who still waits in accept() when its socket is closed may take what comes for the next
+        # one, which has the same descriptor: it goes first.
+        self._is_open = False
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), timeout=WAIT).close()
+        self._acceptor.join(WAIT)
         self._listener.close()
 
     def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                sock, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+        while True:
+            sock, _ = self._listener.accept()
+            if not self._is_open:
+                sock.close()
+                return
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock):
         # A request that is cut short belongs to a client that gave up, which the test knows.
@@ -8728,9 +8738,9 @@ class Issuer(Peer):
     should, `scopes` what each token that is alive may do.
     """
 
-    def __init__(self, path="", **changes):
-        super().__init__(self.serve)
-        self.name = self.url[:-len("/mcp")] + path
+    def __init__(self, path="", tls=None, **changes):
+        super().__init__(self.serve, tls)
+        self.name = self.origin + path
         self.metadata = {
             "issuer": self.name, "authorization_endpoint": self.name + "/authorize?by=name",
             "token_endpoint": self.name + "/token",
@@ -8747,7 +8757,7 @@ class Issuer(Peer):
     def serve(self, asked):
         path, _, query = asked.path.partition("?")
         base = urllib.parse.urlsplit(self.name).path
-        if f"http://127.0.0.1:{self.port}{path}" in self.metadata_urls:
+        if self.origin + path in self.metadata_urls:
             return http_answer(mcpkit.without_none(self.metadata))
         serve = {base + "/authorize": self.serve_page, base + "/register": self.serve_register,
                  base + "/token": self.serve_token}.get(path)
@@ -8820,10 +8830,10 @@ class Issuer(Peer):
 class Vault(Peer):
     """An MCP server that wants tokens of an Issuer: `read` for all, `write` for calls."""
 
-    def __init__(self, issuer, **changes):
-        super().__init__(self.serve)
+    def __init__(self, issuer):
+        super().__init__(self.serve, issuer.tls)
         self.issuer, self.nonce = issuer, None
-        self.metadata = {"resource": self.url, "authorization_servers": [issuer.name], **changes}
+        self.metadata = {"resource": self.url, "authorization_servers": [issuer.name]}
         self.metadata_path = "/.well-known/oauth-protected-resource/mcp"
 
     def serve(self, asked):
@@ -9358,6 +9368,34 @@ def test_an_assertion_that_is_refused_is_tried_once(answer):
             log_in(server, auth).connect()
     assert issuer.log == ["oauth-authorization-server",
                           "urn:ietf:params:oauth:grant-type:jwt-bearer"]
+
+
+def test_a_login_goes_by_the_way_that_the_network_says(certificates):
+    with Issuer(tls=certificates.server()) as issuer, Vault(issuer) as server:
+        issuer.clients["robot"] = "robots-secret", []
+        options = {"grant": "client_credentials", "client_id": "robot",
+                   "client_secret": "robots-secret"}
+        network = mcpkit.Network(cacert=certificates.path("ca.pem"))
+        with pytest.raises(TransportError, match="tls: .*--cacert"):
+            Client(server.url, network=network, auth=mcpkit.OAuth(**options),
+                   timeout=WAIT).connect()
+        with Client(server.url, network=network, timeout=WAIT,
+                    auth=mcpkit.OAuth(**options, send=functools.partial(
+                        mcpkit.send_once, network=network))) as client:
+            assert client.list_tools() == []
+
+
+
+def test_a_token_follows_a_redirect_on_the_origin_that_it_is_for():
+    with guarded() as (issuer, server):
+        serve = server.serve
+        server.answer = lambda asked: (
+            http_answer(b"", "308 Moved", "text/plain", "Location: /new")
+            if asked.path == "/mcp" else serve(asked))
+        with log_in(server) as client:
+            assert client.list_tools() == [] and client.request("x/y") == {"ok": 1}
+    assert issuer.log == FULL_LOGIN
+
 
 
 SENSELESS = {
