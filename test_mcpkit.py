@@ -363,6 +363,12 @@ def test_the_layout_of_the_contents_list_is_that_of_the_banners():
     assert [int(title.split(".")[0]) for title, _ in CONTENTS] == [*range(1, len(CONTENTS) + 1)]
 
 
+def test_the_layout_of_these_tests_is_that_of_the_file():
+    source = pathlib.Path(__file__).read_text(encoding="utf-8")
+    own = re.findall(r"^# =+\n# (\d+\. [A-Z0-9 -]+)\n# =+$", source, re.MULTILINE)
+    assert own == [title for title in BANNERS if title in own] and len(own) > 20
+
+
 def find_names(node):
     """Yield the name and line of what code refers to; annotations are never evaluated here."""
     if isinstance(node, ast.Name):
@@ -1040,651 +1046,6 @@ def test_schemas_that_refer_to_themselves_do_not_multiply(monkeypatch):
     reference = {"$ref": "#/$defs/a"}
     assert mcpkit.coerce_text("1", reference, {"$defs": {"a": {"anyOf": [reference] * 60}}}) == "1"
 
-
-# =============================================================================================
-# 8. REQUEST CLASSIFICATION
-# =============================================================================================
-
-POLICY = mcpkit.Policy("/mcp", True, frozenset(), frozenset(), True, False, mcpkit.Limits())
-BOTH_TYPES = "application/json, text/event-stream"
-
-
-def post(method="POST", target="/mcp", is_http_1_0=False, **changes):
-    """Return a head that passes, but for the changes; None takes a header away."""
-    headers = {"host": "localhost", "content_type": "application/json", "content_length": "2",
-               "accept": BOTH_TYPES, **changes}
-    return mcpkit.Head(method, target, is_http_1_0, {
-        name.replace("_", "-"): value for name, value in headers.items() if value is not None})
-
-
-def admit(head, policy=POLICY):
-    return mcpkit.classify_head(head, policy)
-
-
-@table("status, head", by_outcome({
-    None: {"C103 no origin": post(),
-        "C103 a local page": post(origin="http://[::1]:1", host="[::1]:1"),
-        "this machine": post(host="LocalHost:80"), "C80 absent": post(accept=None),
-        "C83 a charset": post(content_type="application/json; charset=utf-8"),
-        "C81 chunked": post(content_length=None, transfer_encoding="chunked"),
-        "a query": post(target="/mcp?x"), "no host in 1.0": post(is_http_1_0=True, host=None),
-        "C105 a preflight": post("OPTIONS", content_type=None, content_length=None,
-                                       accept=None, origin="http://localhost:1"),
-        "no expectation in 1.0": post(is_http_1_0=True, expect="x")},
-    400: {"no host": post(host=None), "two hosts": post(host="localhost, localhost"),
-        "a broken host": post(host="a b"), "C87 negative": post(content_length="-1"),
-        "C81 both": post(transfer_encoding="chunked")},
-    403: {"C103 a stranger's page": post(origin="http://evil.example"),
-        "C103 null": post(origin="null")},
-    404: {"another path": post(target="/other")},
-    405: {"C90 HEAD": post("HEAD"), "GET without sessions": post("GET")},
-    406: {"C80 JSON only": post(accept="application/json")},
-    411: {"no length": post(content_length=None)},
-    413: {"C87 too large": post(content_length="99999999999")},
-    415: {"C83 plain text": post(content_type="text/plain"), "C83 no type": post(content_type=None),
-        "C100 compressed": post(content_encoding="gzip")},
-    417: {"C90 another expectation": post(expect="200-maybe")},
-    421: {"a re-bound name": post(host="evil.example"),
-        "a look-alike": post(host="127.0.0.1.evil.example:80")}}))
-def test_a_head_is_admitted_or_refused_before_the_body(status, head):
-    assert find_refusal(admit, head) == status
-
-
-# Each head fails two neighbours at once, and the first of them answers. Method and type cannot
-# fail together, as only a POST needs a type; the order of names holds them.
-@table("status, checks, head", {
-    "host, origin": (421, (0, 1), post(host="evil.example", origin="null")),
-    "origin, path": (403, (1, 2), post(target="/other", origin="null")),
-    "path, method": (404, (2, 4), post("PUT", "/other")),
-    "type, accept": (415, (5, 6), post(content_type="text/plain", accept="text/html")),
-    "accept, length": (406, (6,), post(accept="text/html", content_length="-1")),
-    "length, expectation": (400, (), post(content_length="-1", expect="x"))})
-def test_of_two_faults_of_a_head_the_first_on_the_ladder_answers(status, checks, head):
-    assert find_refusal(admit, head) == status
-    assert checks == tuple(number for number, check in enumerate(mcpkit.HEAD_LADDER)
-                           if find_refusal(check, head, POLICY))
-    assert [check.__name__[6:] for check in mcpkit.HEAD_LADDER] == [
-        "host", "origin", "path", "token", "http_method", "content_type", "accept"]
-
-
-def test_a_refused_head_is_told_what_would_be_accepted():
-    refusal = find_error(admit, post(accept="application/json"))                    # C80
-    assert "application/json and text/event-stream" in str(refusal)
-    assert refusal.error.data["missing"] == ["text/event-stream"]
-    assert find_error(admit, post("HEAD")).headers == (("Allow", "POST"),)          # C90
-    policy = POLICY._replace(sessions=True, streams=False)
-    assert find_refusal(admit, post(accept="application/json"), policy) is None
-    assert find_refusal(admit, post("GET", accept="application/json"), policy) == 406
-    assert find_refusal(admit, post("DELETE", accept="text/html"), policy) is None
-
-
-def test_two_hosts_are_refused_wherever_the_server_is_bound():
-    listed = POLICY._replace(allowed_hosts=frozenset({"my.example"}))
-    assert find_refusal(admit, post(host="My.example:9"), listed) is None
-    public = POLICY._replace(loopback=False)               # RFC 9112, 3.2: 400
-    assert find_refusal(admit, post(host="any.example"), public) is None
-    assert find_refusal(admit, post(host="a.example, b.example"), public) == 400
-
-
-NOTE = mcpkit.Document(lambda url: {"endpoint": url})
-NOTED = POLICY._replace(documents={"/note": NOTE, "/mcp": NOTE})
-
-
-@table("status, head", by_outcome({
-    None: {"a GET": post("GET", "/note"), "a HEAD": post("HEAD", "/note?x"),
-        "a page of any site": post("GET", "/note", origin="http://evil.example"),
-        "a page that asks first": post("OPTIONS", "/note", origin="null"),
-        "no type that is known": post("GET", "/note", accept="image/png")},
-    405: {"a POST": post("POST", "/note"), "a DELETE": post("DELETE", "/note"),
-        "the endpoint's own path": post("GET", "/mcp")},
-    404: {"a path below": post("GET", "/note/x"), "a path written otherwise": post("GET", "/NOTE")},
-    400: {"no host": post("GET", "/note", host=None)},
-    421: {"a re-bound name": post("PUT", "/note", host="evil.example")}}))
-def test_a_document_beside_the_endpoint_is_for_all_who_name_the_right_host(status, head):
-    assert find_refusal(admit, head, NOTED) == status
-    assert status or admit(head, NOTED)[4:] == (None, NOTE, None)
-    if status == 405 and head.target == "/note":
-        assert find_error(admit, head, NOTED).headers == (("Allow", "GET, HEAD"),)
-
-
-@table("head, expected", {"a body": (post(), (2, True, False)),
-    "C90 an expectation": (post(expect="100-Continue"), (2, True, True)),
-    "one in 1.0": (post(is_http_1_0=True, expect="100-continue"), (2, False, False)),
-    "chunked": (post(content_length=None, transfer_encoding="chunked"), (None, True, False)),
-    "C90 an unread body": (post("OPTIONS"), (0, False, False)),
-    "no body": (post("OPTIONS", content_length="0"), (0, True, False)),
-    "closing": (post(connection="keep-alive, Close"), (2, False, False)),
-    "1.0 kept": (post(is_http_1_0=True, connection="Keep-Alive"), (2, True, False))})
-def test_an_admission_says_how_to_read_on(head, expected):
-    assert admit(head)[1:4] == expected
-
-
-def test_random_heads_meet_only_refusals_of_http():
-    pieces = [b"/mcp", b" HTTP/1.1", b"\r\n", b"Host: localhost", b"Origin: null", b"Accept: */*",
-              b"Content-Length: 5", b"Content-Type: application/json", b"Expect: x", b":", b" ",
-              b"Transfer-Encoding: chunked", b"\0", b"\xff", b"\r", b"\n", b",", b"[::1]", b"GET "]
-    start = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    for number, data in enumerate(build_garbage(4, pieces, 3000)):
-        assert find_refusal(mcpkit.admit, POLICY, start * (number % 2) + data) in {
-            None, 400, 403, 404, 405, 406, 411, 413, 415, 417, 421, 431, 501, 505}
-
-
-VERSION, CAPABILITIES = mcpkit.META_PROTOCOL_VERSION, mcpkit.META_CLIENT_CAPABILITIES
-CLIENT = {"name": "t", "version": "0"}
-LATER = {**META, VERSION: "2031-01-01"}
-FEATURES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
-SESSION = mcpkit.Session("s1", "2025-06-18", {}, {}, mcpkit.system_runtime(), mcpkit.Limits())
-
-
-def classify(method, params=None, meta=META, headers=(), session=None, features=FEATURES,
-             needs_session=False, request_id=1):
-    """Classify a modern request with the headers that it needs, but for the changes.
-
-    A header that is None is left out; without headers it came over stdio.
-    """
-    params = {**(params or {}), **({} if meta is None else {"_meta": meta})}
-    if headers is not None:
-        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": method,
-                   "mcp-name": params.get("name", params.get("uri", params.get("taskId"))),
-                   **dict(headers)}
-        headers = {name: value for name, value in headers.items() if isinstance(value, str)}
-    message = (mcpkit.Notification(method, params) if request_id is None
-               else mcpkit.Request(request_id, method, params))
-    route = mcpkit.build_route(message, headers, session)
-    mcpkit.classify_message(route, mcpkit.Offer(features, needs_session))
-    return route
-
-
-def modern(method, params=None, **options):
-    return lambda: classify(method, params, **options)
-
-
-def with_header(name, value):
-    return modern("tools/call", {"name": "a"}, headers={name: value})
-
-
-LATER_HEADER = {"mcp-protocol-version": "2031-01-01"}
-NO_FEATURES = frozenset()
-EVERY_FEATURE = FEATURES | mcpkit.EXTENSIONS
-# A "ladder" case fails two neighbours at once, and the first of them answers.
-MODERN = by_outcome({
-    None: {"a call": modern("tools/call", {"name": "a", "arguments": None}),
-        "a call on stdio": modern("tools/call", {"name": "a"}, headers=None),
-        "C75 an encoded name": modern("tools/call", {"name": "日本"}, headers={
-            "mcp-name": "=?base64?5pel5pys?="}),
-        "C92 no clientInfo": modern("tools/list", meta={VERSION: "2026-07-28", CAPABILITIES: {}}),
-        "C95 an unknown notification": modern("notifications/nope", request_id=None),
-        "C106 a session is ignored": modern("tools/list", headers={"mcp-session-id": "x"},
-                                           needs_session=True),
-    },
-    -32020: {"C91 no name": with_header("mcp-name", None),
-        "C91 another name": with_header("mcp-name", "other"),
-        "C91 none in the body": modern("tools/call", headers={"mcp-name": "a"}),
-        "no name at all": modern("tools/call"), "C91 no method": with_header("mcp-method", None),
-        "C91 another method": with_header("mcp-method", "tools/list"),
-        "another case": with_header("mcp-method", "Tools/Call"),
-        "another address": modern("resources/read", {"uri": "u:a"}, headers={"mcp-name": "u:b"}),
-        "no header for an empty name": modern("tools/call", {"name": ""}, headers={
-            "mcp-name": None}),
-        "C75 broken base64": with_header("mcp-name", "=?base64?YQ?="),
-        "a raw byte in a name": modern("tools/call", {"name": "\xe9"}),
-        "two names": with_header("mcp-name", "a, a"),
-        "C92 another version": with_header("mcp-protocol-version", "2025-11-25"),
-        "C92 no version header": with_header("mcp-protocol-version", None),
-        "ladder: equal, supported": modern("tools/list", meta=LATER)},
-    -32602: {"C92 no _meta": modern("tools/list", meta=None),
-        "_meta in a list": modern("tools/list", meta=[1]),
-        "C92 no capabilities": modern("tools/list", meta={VERSION: "2026-07-28"}),
-        "C92 null capabilities": modern("tools/list", meta={**META, CAPABILITIES: None}),
-        "a number as version": modern("tools/list", meta={**META, VERSION: 5}),
-        "a wrong log level": modern("tools/list", meta={**META, mcpkit.META_LOG_LEVEL: "loud"}),
-        "a number as cursor": modern("tools/list", {"cursor": 5}),
-        "arguments in a list": modern("tools/call", {"name": "a", "arguments": []}),
-        "ladder: complete, equal": modern("tools/list", meta={VERSION: "2026-07-28"}, headers={
-            "mcp-method": "x"})},
-    -32022: {"C94 a later version": modern("tools/list", meta=LATER, headers=LATER_HEADER),
-        "C94 on stdio": modern("tools/list", meta=LATER, headers=None),
-        "a legacy one in _meta": modern("x", meta={**META, VERSION: "2025-11-25"}, headers=None),
-        "a later notification": modern("x", meta=LATER, headers=LATER_HEADER, request_id=None),
-        "ladder: supported, known": modern("nope/nope", meta=LATER, headers=LATER_HEADER)},
-    -32601: {"C95 initialize": modern("initialize", {"protocolVersion": "2025-11-25"}),
-        "C95 ping": modern("ping"), "C95 logging": modern("logging/setLevel", {"level": "info"}),
-        "C95 subscribe": modern("resources/subscribe", {"uri": "u"}),
-        "C95 nope": modern("nope/nope"), "C95 no tools": modern("tools/list", features=NO_FEATURES),
-        "known before params": modern("completion/complete", features=NO_FEATURES),
-        "ladder: known, declared": modern("tasks/get", {"taskId": "x"})},
-    -32021: {"an extension": modern("tasks/get", {"taskId": "x"}, features=EVERY_FEATURE),
-        "ladder: declared, params": modern("tasks/get", headers=None, features=EVERY_FEATURE)}})
-
-
-@table("code, call", MODERN)
-def test_a_modern_message_is_routed_or_refused_by_the_first_check(code, call):
-    assert find_refusal(call) == code
-    assert code is None or mcpkit.find_status(code, "modern") == (404 if code == -32601 else 400)
-
-
-def legacy(method, params=None, version=None, session_id=None, **options):
-    headers = {"mcp-protocol-version": version, "mcp-session-id": session_id}
-    return modern(method, params, meta=None, headers=headers, **options)
-
-
-LEGACY = by_outcome({
-    None: {"C96 ping": legacy("ping"),
-        "C47 no version header": legacy("ping", session=SESSION, needs_session=True),
-        "C45 a blank version": legacy("initialize", {"protocolVersion": ""}),
-        "C45 a modern version": legacy("initialize", {"protocolVersion": "2026-07-28"}),
-        "no session yet": legacy("initialize", {"protocolVersion": "x"}, needs_session=True)},
-    -32602: {"C45 no version to agree on": legacy("initialize")},
-    -32601: {"discover": legacy("server/discover"),
-        "ladder: known, params": legacy("completion/complete", features=NO_FEATURES)},
-    -32022: {"C47 an old version": legacy("tools/list", version="1900-01-01"),
-        "C47 nonsense": legacy("tools/list", version="nonsense", session=SESSION),
-        "ladder: version, known": legacy("nope/nope", version="1900-01-01")},
-    400: {"C106 no session": legacy("tools/list", needs_session=True),
-        "a notification": legacy("notifications/x", needs_session=True, request_id=None),
-        "ladder: session, version": legacy("x", version="1900-01-01", needs_session=True)},
-    404: {"C106 an ended session": legacy("ping", session_id="x", needs_session=True)}})
-
-
-@table("code, call", LEGACY)
-def test_a_legacy_message_is_routed_or_refused_by_the_first_check(code, call):
-    assert find_refusal(call) == code
-
-
-def test_both_ladders_are_held_at_each_adjacent_pair():
-    for ladder, cases in ((mcpkit.MODERN_LADDER, MODERN), (mcpkit.LEGACY_LADDER, LEGACY)):
-        assert sum(name.startswith("ladder: ") for name in cases) == len(ladder) - 1
-
-
-def test_a_refused_version_is_told_what_is_spoken():
-    for _, call in (MODERN["C94 a later version"], MODERN["C94 on stdio"], LEGACY["C47 nonsense"]):
-        assert find_error(call).data["supported"] == list(mcpkit.SUPPORTED_VERSIONS)
-    assert find_error(MODERN["C94 on stdio"][1]).data["requested"] == "2031-01-01"
-
-
-def test_a_route_says_under_which_revision_a_message_is_served():
-    assert classify("tools/list", session=SESSION)[-3:-1] == ("modern", "2026-07-28")
-    assert classify("tools/list", session=SESSION).session is None
-    assert legacy("ping")()[-3:-1] == ("legacy", "2025-03-26")                       # C47
-    assert legacy("ping", session=SESSION)()[-3:-1] == ("legacy", "2025-06-18")
-    assert legacy("ping", version="2024-11-05")().version == "2024-11-05"
-    offer = mcpkit.Offer(FEATURES, False)
-    modern_headers = {"mcp-protocol-version": "2026-07-28"}
-    response = mcpkit.Response(1, {}, None)
-    assert find_refusal(mcpkit.classify_message, mcpkit.build_route(
-        response, modern_headers, None), offer) == -32600
-    assert mcpkit.classify_message(mcpkit.build_route(response, {}, None), offer) is None
-
-
-def test_random_messages_meet_only_documented_refusals():
-    choose = random.Random(7)
-    values = [None, 5, "", "x", [], {}, True, "2026-07-28", "2025-11-25", [[]], {"a": []}, 1.5]
-    for _ in range(4000):
-        meta = choose.choice([None, META, choose.choice(values), {
-            **META, choose.choice([*META, mcpkit.META_LOG_LEVEL]): choose.choice(values)}])
-        params = {name: choose.choice(values) for name in choose.sample(
-            ["name", "uri", "cursor", "arguments", "ref", "level"], 2)}
-        headers = choose.choice([None, {}, {"mcp-protocol-version": choose.choice(values)}])
-        assert find_refusal(modern(
-            choose.choice([*mcpkit.METHODS, "x", ""]), params, meta=meta, headers=headers,
-            session=choose.choice([None, SESSION]), request_id=choose.choice([None, 1, "a"]),
-            needs_session=headers is not None and choose.random() < 0.5,
-        )) in {None, 400, 404, -32600, -32601, -32602, -32020, -32022}
-
-
-TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
-
-
-@table("trace_id, values", by_outcome({
-    TRACE: {"a header": (TRACEPARENT, None), "_meta": (None, TRACEPARENT),
-        "not sampled": (f"00-{TRACE}-00f067aa0ba902b7-00",),
-        "_meta where the header is broken": ("nonsense", TRACEPARENT)},
-    None: {"nothing": (), "no text": (5, {}, None), "another version": ("01" + TRACEPARENT[2:],),
-        "capitals": (TRACEPARENT.upper(),), "no trace": ("00-" + "0" * 32 + TRACEPARENT[35:],),
-        "no parent": (f"00-{TRACE}-{'0' * 16}-01",), "more of it": (TRACEPARENT + "-x",),
-        "a line end": (TRACEPARENT + "\n",), "two of them": (f"{TRACEPARENT}, {TRACEPARENT}",)}}))
-def test_the_trace_of_a_request_is_that_of_a_valid_traceparent(trace_id, values):
-    assert mcpkit.find_trace_id(*values) == trace_id
-
-
-def log_of(value, head=None, status=200, seconds=0.01234, session_id=None):
-    return mcpkit.build_log_entry(value, head, status, seconds, session_id)
-
-
-LOG_ENTRIES = {
-    "a call of a tool": (call("tools/call", {"name": "greet", "arguments": {"secret": 1}}),
-                         {"method": "tools/call", "name": "greet"}),
-    "a resource": (call("resources/read", {"uri": "a://u:secret@h/b?secret=1#secret"}),
-                   {"method": "resources/read", "name": "a://h/b"}),
-    "a prompt": (call("prompts/get", {"name": "x", "arguments": {"a": "secret"}}),
-                 {"method": "prompts/get", "name": "x"}),
-    "a method without a name": (call("ping", {"name": "secret"}), {"method": "ping"}),
-    "a trace of the message": (call("ping", {"_meta": {"traceparent": TRACEPARENT}}),
-                               {"method": "ping", "traceId": TRACE}),
-    "a method that is none": (call({"secret": 1}), {}),
-    "a name that is none": (call("tools/call", {"name": ["secret"]}), {"method": "tools/call"}),
-    "params that are none": (call("tools/call", ["secret"]), {"method": "tools/call"}),
-    "a response": ({"jsonrpc": "2.0", "id": 1, "result": {"secret": 1}}, {}),
-    "a batch": ([call("ping")], {}), "no message": (None, {}), "a text": ("secret", {}),
-}
-
-
-@cases(LOG_ENTRIES)
-def test_the_log_names_what_was_asked_for_and_nothing_of_its_contents(case):
-    value, expected = case
-    assert log_of(value) == {"status": 200, "ms": 12.3, **expected}
-    head = post(authorization="Bearer secret", mcp_session_id="0123456789", cookie="secret")
-    assert log_of(value, head)["method"] == expected.get("method", "POST")
-    assert "secret" not in json.dumps(log_of(value, head))
-
-
-def test_the_log_shows_the_start_of_a_session_and_nothing_that_is_long():
-    long = "x" * 1_000_000
-    entry = log_of(call(long, {"name": long}), session_id="0123456789abcdef")
-    assert entry["session"] == "01234567" and len(json.dumps(entry)) < 300
-    entry = log_of(call("tools/call", {"name": "\x1b[2J\n" + long}))
-    assert entry["name"].startswith("\\x1b[2J\\nxx") and len(entry["name"]) < 110
-    assert len(log_of(None, post("M" * 5000))["method"]) < 110
-    assert is_linear(lambda text: log_of(call("resources/read", {"uri": text})),
-                     lambda size: "//" * size, 20_000)
-
-
-def test_the_log_is_one_line_in_each_form():
-    entry = log_of(call("tools/call", {"name": "a b"}), post(traceparent=TRACEPARENT),
-                   session_id="0123456789")
-    assert mcpkit.LOG_FORMATS["text"](entry) == (
-        f"tools/call a b 200 12.3 ms session=01234567 trace={TRACE}")
-    assert json.loads(mcpkit.LOG_FORMATS["json"](entry)) == entry
-    assert list(entry) == ["method", "name", "status", "ms", "session", "traceId"]
-
-
-# =============================================================================================
-# 17. CLIENT
-# =============================================================================================
-
-def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
-    response = mcpkit.Response(request_id, result, error and MCPError(*error))
-    headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    is_response = result is not None or error is not None
-    return mcpkit.Incoming(status, headers, response if is_response else None, text)
-
-
-def refuse(*error, status=400, request_id=1):
-    return build_answer(status, error=error, request_id=request_id)
-
-
-def discover(*versions):
-    return build_answer(result={"supportedVersions": list(versions)})
-
-
-@table("outcome, answer", by_outcome({
-    "legacy ": {"C40 -32601": refuse(-32601, ""), "C40 -32602": refuse(-32602, ""),
-        "C40 -32600": refuse(-32600, ""),
-        "C40 -32000": refuse(-32000, "Unsupported protocol version", request_id=None),
-        "C40 400 in text": build_answer(400, text="Bad"), "C40 400": build_answer(400),
-        "C40 404": build_answer(404), "C40 405": build_answer(405),
-        "C40 200 and -32601": refuse(-32601, "", status=200),
-        "C40 an empty result": build_answer(result={}), "C43 silence": None,
-        "500": build_answer(500),
-        "C41 only legacy": refuse(-32022, "", {"supported": ["2025-11-25"]}),
-        "C49 only legacy": discover("2025-11-25")},
-    "retry 2026-07-28": {"C41 another version": refuse(-32022, "", {"supported": ["2026-07-28"]})},
-    "modern 2026-07-28": {"C49 both": discover("2025-11-25", "2026-07-28")},
-    "error ": {"C41 none in common": refuse(-32022, "", {"supported": ["2031-01-01"]}),
-        "C41 none named": refuse(-32022, ""), "C41 a capability": refuse(-32021, ""),
-        "C41 a header": refuse(-32020, ""), "C49 no versions": discover(),
-        "C49 versions missing": build_answer(result={"capabilities": {}}),
-        "a later version": discover("2031-01-01", {})},
-    "refused ": {"C44 401": build_answer(401), "C44 403": build_answer(403, text="no")}}))
-def test_the_answer_to_discover_decides_the_era(outcome, answer):
-    decision = mcpkit.decide_era(answer)
-    assert f"{decision.outcome} {decision.version}" == outcome
-    assert (decision.error is not None) == (decision.outcome in ("error", "refused"))
-
-
-@table("words, answer", {"C49 the field": ("supportedVersions", discover()),
-    "C41 the capability": ("sampling", refuse(-32021, "m", {"requiredCapabilities": {
-        "sampling": {}}})),
-    "C41 the header": ("Mcp-Method differs", refuse(-32020, "Mcp-Method differs")),
-    "C44 the challenge": ('realm="x"', build_answer(401, www_authenticate='Bearer realm="x"')),
-    "C118 no challenge": ("no WWW-Authenticate", build_answer(401, text="<p>no"))})
-def test_a_decision_says_what_is_wrong(words, answer):
-    assert words in str(mcpkit.decide_era(answer).error)
-
-
-@table("answer, kind, words", {
-    "C28 a page": (build_answer(text="<title>Sign in\x1b" + "x" * 300, content_type="Text/HTML;a"),
-                   ProtocolError, ["HTTP 200", "text/html", "Sign in", "\\x1b", "..."]),
-    "C29 an error": (refuse(-32602, "bad cursor"), MCPError, ["-32602", "bad cursor", "HTTP 400"]),
-    "C29 no id": (refuse(-32602, "bad", request_id=None), MCPError, ["-32602", "bad", "HTTP 400"]),
-    "nothing": (build_answer(502), ProtocolError, ["HTTP 502", "no body"]),
-    "a task": (build_answer(result={"resultType": "task"}), ProtocolError, ["task"]),
-    "another type": (build_answer(result={"resultType": "later"}), ProtocolError, ["later"])})
-def test_an_answer_without_a_result_is_an_error_that_says_what_came(answer, kind, words):
-    error = find_error(mcpkit.read_result, answer)
-    assert type(error) is kind and [word for word in words if word not in str(error)] == []
-
-
-def test_a_result_is_returned_with_and_without_its_type():
-    for result in ({"tools": []}, {"resultType": "complete"}):
-        assert mcpkit.read_result(build_answer(result=result)) is result
-    handle = {"resultType": "task", "taskId": "x"}
-    assert mcpkit.read_result(build_answer(result=handle), mcpkit.TASKS_NEEDED) is handle
-    assert mcpkit.find_title("<HTML><Title a=b> Sign in </title>") == "Sign in"           # C28
-
-
-@table("found, value", by_outcome({
-    True: {"the response": RESULT,
-        "an error without an id": {"jsonrpc": "2.0", "id": None, "error": {}},
-        "in a batch": [{"x": 1}, 5, CALL, RESULT]},
-    False: {"C34 the id as text": {**RESULT, "id": "1"}, "another's": {**RESULT, "id": 2},
-        "C43 a result without an id": {**RESULT, "id": None}, "a request": CALL,
-        "C112 other JSON": {"status": 200}, "a number": 5, "no messages": []},
-    ProtocolError: {"no version": {"id": 1, "result": {}}, "no result": {"jsonrpc": "2.0", "id": 1},
-        "a result in a list": {**RESULT, "result": []},
-        "a deep list": {**RESULT, "result": build_nested(100_000)},
-        "a float as id": {**RESULT, "id": 1.0}}}))
-def test_the_response_to_a_request_is_found_among_messages(found, value):
-    response = find_error(mcpkit.parse_answer, value, 1)
-    assert type(response) is ProtocolError if found is ProtocolError else (
-        (type(response) is mcpkit.Response) is found)
-
-
-def test_a_servers_own_requests_are_answered():
-    reply = mcpkit.Responder().reply
-    assert reply({**CALL, "id": "p", "method": "ping"}) == {**RESULT, "id": "p"}
-    assert reply({**CALL, "method": "roots/list"})["error"]["code"] == -32601
-
-
-FORM = {"method": "elicitation/create", "params": {"message": "Name?\x1b", "requestedSchema": {
-    "type": "object", "properties": {"n": {"type": "string"}, "d": {"type": "integer",
-                                                                    "default": 5}}}}}
-PAGE = {"method": "elicitation/create", "params": {"mode": "url", "message": "Log in",
-                                                   "url": "https://example.com/"}}
-MODEL = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}}
-FOLDERS = {"method": "roots/list"}
-
-
-@table("handlers, question, answer", {
-    "a form": ({"elicit": lambda params: {"n": "x"}}, FORM,
-               {"action": "accept", "content": {"n": "x", "d": 5}}),
-    "a form, its default overruled": ({"elicit": lambda params: {"d": 6}}, FORM,
-                                      {"action": "accept", "content": {"d": 6}}),
-    "a form declined": ({"elicit": lambda params: None}, FORM, {"action": "decline"}),
-    "a form cancelled": ({"elicit": lambda params: mcpkit.Elicited("cancel")}, FORM,
-                         {"action": "cancel"}),
-    "a page": ({"elicit": lambda params: params["url"].startswith("https:")}, PAGE,
-               {"action": "accept"}),
-    "a model's text": ({"sample": lambda params: "Paris"}, MODEL, {
-        "role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "unknown",
-        "stopReason": "endTurn"}),
-    "a model's message": ({"sample": lambda params: {"role": "assistant"}}, MODEL,
-                          {"role": "assistant"}),
-    "folders": ({"roots": lambda: ["file:///a", {"uri": "file:///b", "name": "b"}]}, FOLDERS,
-                {"roots": [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]}),
-})
-def test_a_question_is_answered_alike_in_both_eras(handlers, question, answer):
-    responder = mcpkit.Responder(**handlers)
-    assert responder.reply({"jsonrpc": "2.0", "id": 7, **question}) == {
-        "jsonrpc": "2.0", "id": 7, "result": answer}
-    assert responder.build_round({"inputRequests": {"q": question}, "requestState": "o=="}) == {
-        "inputResponses": {"q": answer}, "requestState": "o=="}
-
-
-def test_c51_a_state_is_echoed_and_never_where_none_was_given():
-    responder = mcpkit.Responder(roots=list)
-    assert responder.build_round({"inputRequests": {"q": FOLDERS}}) == {
-        "inputResponses": {"q": {"roots": []}}}
-    assert responder.build_round({"requestState": ""}) == {"requestState": ""}
-
-
-def test_only_what_has_a_handler_is_declared():
-    declared = [set(mcpkit.Responder(**handlers).capabilities) for handlers in (
-        {}, {"elicit": len}, {"sample": len, "roots": len})]
-    assert declared == [set(), {"elicitation"}, {"sampling", "roots"}]
-
-
-@table("error, words, result", {
-    "C51 questions without a handler": (
-        mcpkit.QuestionError, "q: elicitation/create: Name?\\x1b", {"inputRequests": {"q": FORM}}),
-    "a question of no kind": (mcpkit.QuestionError, "q\\x1b: 5", {"inputRequests": {"q\x1b": 5}}),
-    "C51 questions that are none": (ProtocolError, "are no object: 5", {"inputRequests": 5}),
-    "C51 nothing at all": (ProtocolError, "neither inputRequests nor requestState", {})})
-def test_a_round_that_cannot_be_answered_says_what_was_asked(error, words, result):
-    raised = find_error(mcpkit.Responder().build_round, result)
-    assert type(raised) is error and words in str(raised)
-
-
-def test_a_legacy_question_that_fails_its_handler_is_answered_with_its_error():
-    def refuse_to_sample(params):
-        raise MCPError(-1, "User rejected sampling")
-
-    reply = mcpkit.Responder(sample=refuse_to_sample).reply({"id": 1, **MODEL})
-    assert reply["error"] == {"code": -1, "message": "User rejected sampling"}
-
-
-def test_a_cache_keeps_what_the_server_allows_until_it_is_told_otherwise():
-    cache = mcpkit.Cache()
-    for key, ttl_ms in (("a:", 1000), ("b:", 0), ("c:", None), ("d:", True), ("e:", 5000)):
-        cache.keep("resources/read", key, f"value of {key}", ttl_ms, 100.0)
-    assert [cache.find("resources/read", key, 100.9) for key in ("a:", "b:", "c:", "d:")] == [
-        "value of a:", None, None, None]
-    assert cache.find("resources/read", "a:", 101.0) is None
-    cache.drop("notifications/resources/updated", {"uri": "a:"})
-    assert cache.find("resources/read", "e:", 101.0) == "value of e:"
-    cache.drop("notifications/resources/updated", {"uri": "e:"})
-    assert cache.find("resources/read", "e:", 101.0) is None
-
-
-@pytest.mark.parametrize("feature, methods", [
-    ("tools", ["tools/list"]), ("prompts", ["prompts/list"]),
-    ("resources", ["resources/list", "resources/templates/list"])])
-def test_a_cached_list_goes_when_it_has_changed(feature, methods):
-    cache = mcpkit.Cache()
-    everything = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"]
-    for method in everything:
-        cache.keep(method, "", method, 1000, 0.0)
-    cache.drop(f"notifications/{feature}/list_changed", {})
-    assert [method for method in everything if cache.find(method, "", 0.0) is None] == methods
-
-
-def test_a_cache_is_bounded():
-    cache = mcpkit.Cache()
-    for number in range(mcpkit.MAX_CACHED + 5):
-        cache.keep("resources/read", str(number), number, 1000, 0.0)
-    assert cache.find("resources/read", "4", 0.0) is None
-    assert cache.find("resources/read", "5", 0.0) == 5 and len(cache._kept) == mcpkit.MAX_CACHED
-
-
-@table("word, tool", {"C73 null": ("null", {"name": "a", "inputSchema": None}),
-    "C73 empty": ("object", {"name": "a", "inputSchema": {}}),
-    "C73 of text": ("string", {"name": "a", "inputSchema": {"type": "string"}}),
-    "C73 text": ("x", {"name": "a", "inputSchema": "x"}),
-    "C73 no name": ("name", {"inputSchema": {"type": "object"}}), "no object": ("5", 5),
-    "a good one": (None, {"name": "a", "inputSchema": {"type": "object"}})})
-def test_a_bad_tool_is_told_from_a_good_one(word, tool):
-    fault = mcpkit.find_tool_fault(tool)
-    assert fault is None if word is None else word in fault
-
-
-@table("is_good, header", by_outcome({
-    True: {"C123 a colon": ("X-Api-Key", "a:b"), "nothing": ("X", "")},
-    False: {"C75 a line end": ("X", "a\r\nX-Evil: 1"), "a bare LF": ("X", "a\nb"),
-        "NUL": ("X", "\0"), "beyond ASCII": ("X", "é"), "no name": ("", "x"),
-        "a line end in the name": ("X\r\nY", "x"), "a space in the name": ("X Y", "x"),
-        "a colon in the name": ("X: a", "x")}}))
-def test_only_what_is_a_header_is_sent_as_one(is_good, header):
-    error = find_error(mcpkit.check_header, *header)
-    assert error is None if is_good else type(error) is UsageError
-
-
-def open_conversation():
-    return mcpkit.Conversation(CLIENT, {})
-
-
-def test_a_modern_request_carries_its_metadata_in_body_and_headers():
-    peer = open_conversation()
-    params = peer.build_params({"name": "日本", "_meta": {"progressToken": 1}})
-    assert params["_meta"] == {**META, "progressToken": 1}
-    headers = peer.build_headers(mcpkit.build_request(1, "tools/call", params))
-    assert headers == {
-        "Accept": BOTH_TYPES, "Content-Type": "application/json", "Mcp-Method": "tools/call",
-        "MCP-Protocol-Version": "2026-07-28", "Mcp-Name": "=?base64?5pel5pys?="}          # C75
-    request = mcpkit.build_request(2, "tools/list", peer.build_params(None))
-    assert "Mcp-Name" not in peer.build_headers(request)
-    lower = {name.lower(): value for name, value in headers.items()}
-    assert classify("tools/call", params, params["_meta"], lower).era == "modern"
-
-
-def test_a_legacy_session_is_named_in_everything_but_initialize():
-    peer, own = open_conversation(), {"Mcp-Session-Id", "MCP-Protocol-Version"}
-    request = mcpkit.build_request(1, "initialize", peer.build_initialize())
-    assert request["params"] == {"protocolVersion": "2025-11-25", "capabilities": {},
-                                 "clientInfo": CLIENT}
-    peer.learn_initialize({"protocolVersion": "2025-06-18", "serverInfo": {"name": "s"}}, "s1")
-    assert (peer.era, peer.server_info, peer.build_params(None)) == ("legacy", {"name": "s"}, None)
-    headers = peer.build_headers(mcpkit.build_notification("notifications/initialized"))  # C53
-    assert {headers[name] for name in own} == {"s1", "2025-06-18"}
-    assert not own & set(peer.build_headers(request))
-
-
-@table("version", {"C45 a modern one": "2026-07-28", "unknown": "2099-01-01", "none": None})
-def test_a_handshake_on_a_version_without_one_is_refused(version):
-    with pytest.raises(ProtocolError, match="protocolVersion"):
-        open_conversation().learn_initialize({"protocolVersion": version}, None)
-
-
-def test_a_modern_server_is_known_by_the_metadata_of_its_result():
-    peer, info = open_conversation(), {"name": "s"}
-    peer.learn_discover({"capabilities": {"tools": {}}, "_meta": {
-        mcpkit.META_SERVER_INFO: info}}, "2026-07-28")
-    assert (peer.era, peer.server_info, peer.capabilities) == ("modern", info, {"tools": {}})
-    peer.learn_discover({"_meta": 5, "serverInfo": info, "capabilities": 5}, "2026-07-28")   # C49
-    assert (peer.server_info, peer.capabilities) == ({}, {})
-
-
-def test_random_answers_give_decisions_and_documented_errors_only():
-    choose = random.Random(8)
-    values = [None, 5, "x", "2026-07-28", ["2026-07-28"], ["2025-11-25", 5], [{}], {}, True, [None]]
-    for _ in range(2000):
-        result = {name: choose.choice(values) for name in choose.sample(
-            ["supportedVersions", "capabilities", "_meta", "resultType", "inputRequests",
-             "protocolVersion", "serverInfo"], 3)}
-        answer = choose.choice([build_answer(choose.choice([None, 200, 401]), result), refuse(
-            choose.choice([*mcpkit.ERRORS, -32000]), "m", {"supported": choose.choice(values)})])
-        assert mcpkit.decide_era(answer).outcome in {
-            "modern", "legacy", "retry", "refused", "error"}
-        assert isinstance(find_error(mcpkit.read_result, answer), (dict, MCPError, ProtocolError))
-        assert isinstance(find_error(open_conversation().learn_initialize, result, None),
-                          (ProtocolError, type(None)))
-        open_conversation().learn_discover(result, "2026-07-28")
-        assert isinstance(mcpkit.find_tool_fault(result), str)
-
-
-# =============================================================================================
-# 6. JSON SCHEMA
-# =============================================================================================
 
 SCHEMA_FAULTS = {
     "a type": ({"type": "string"}, 7, ["(root): must be a string, but is 7"]),
@@ -3147,6 +2508,364 @@ def test_reading_a_uri_costs_no_more_than_its_length(template):
 def test_a_template_is_filled_in_with_the_texts_that_it_wants(texts, words):
     with pytest.raises(UsageError, match=words):
         mcpkit.UriTemplate("a://{b}").expand(texts)
+
+
+# =============================================================================================
+# 8. REQUEST CLASSIFICATION
+# =============================================================================================
+
+POLICY = mcpkit.Policy("/mcp", True, frozenset(), frozenset(), True, False, mcpkit.Limits())
+BOTH_TYPES = "application/json, text/event-stream"
+
+
+def post(method="POST", target="/mcp", is_http_1_0=False, **changes):
+    """Return a head that passes, but for the changes; None takes a header away."""
+    headers = {"host": "localhost", "content_type": "application/json", "content_length": "2",
+               "accept": BOTH_TYPES, **changes}
+    return mcpkit.Head(method, target, is_http_1_0, {
+        name.replace("_", "-"): value for name, value in headers.items() if value is not None})
+
+
+def admit(head, policy=POLICY):
+    return mcpkit.classify_head(head, policy)
+
+
+@table("status, head", by_outcome({
+    None: {"C103 no origin": post(),
+        "C103 a local page": post(origin="http://[::1]:1", host="[::1]:1"),
+        "this machine": post(host="LocalHost:80"), "C80 absent": post(accept=None),
+        "C83 a charset": post(content_type="application/json; charset=utf-8"),
+        "C81 chunked": post(content_length=None, transfer_encoding="chunked"),
+        "a query": post(target="/mcp?x"), "no host in 1.0": post(is_http_1_0=True, host=None),
+        "C105 a preflight": post("OPTIONS", content_type=None, content_length=None,
+                                       accept=None, origin="http://localhost:1"),
+        "no expectation in 1.0": post(is_http_1_0=True, expect="x")},
+    400: {"no host": post(host=None), "two hosts": post(host="localhost, localhost"),
+        "a broken host": post(host="a b"), "C87 negative": post(content_length="-1"),
+        "C81 both": post(transfer_encoding="chunked")},
+    403: {"C103 a stranger's page": post(origin="http://evil.example"),
+        "C103 null": post(origin="null")},
+    404: {"another path": post(target="/other")},
+    405: {"C90 HEAD": post("HEAD"), "GET without sessions": post("GET")},
+    406: {"C80 JSON only": post(accept="application/json")},
+    411: {"no length": post(content_length=None)},
+    413: {"C87 too large": post(content_length="99999999999")},
+    415: {"C83 plain text": post(content_type="text/plain"), "C83 no type": post(content_type=None),
+        "C100 compressed": post(content_encoding="gzip")},
+    417: {"C90 another expectation": post(expect="200-maybe")},
+    421: {"a re-bound name": post(host="evil.example"),
+        "a look-alike": post(host="127.0.0.1.evil.example:80")}}))
+def test_a_head_is_admitted_or_refused_before_the_body(status, head):
+    assert find_refusal(admit, head) == status
+
+
+# Each head fails two neighbours at once, and the first of them answers. Method and type cannot
+# fail together, as only a POST needs a type; the order of names holds them.
+@table("status, checks, head", {
+    "host, origin": (421, (0, 1), post(host="evil.example", origin="null")),
+    "origin, path": (403, (1, 2), post(target="/other", origin="null")),
+    "path, method": (404, (2, 4), post("PUT", "/other")),
+    "type, accept": (415, (5, 6), post(content_type="text/plain", accept="text/html")),
+    "accept, length": (406, (6,), post(accept="text/html", content_length="-1")),
+    "length, expectation": (400, (), post(content_length="-1", expect="x"))})
+def test_of_two_faults_of_a_head_the_first_on_the_ladder_answers(status, checks, head):
+    assert find_refusal(admit, head) == status
+    assert checks == tuple(number for number, check in enumerate(mcpkit.HEAD_LADDER)
+                           if find_refusal(check, head, POLICY))
+    assert [check.__name__[6:] for check in mcpkit.HEAD_LADDER] == [
+        "host", "origin", "path", "token", "http_method", "content_type", "accept"]
+
+
+def test_a_refused_head_is_told_what_would_be_accepted():
+    refusal = find_error(admit, post(accept="application/json"))                    # C80
+    assert "application/json and text/event-stream" in str(refusal)
+    assert refusal.error.data["missing"] == ["text/event-stream"]
+    assert find_error(admit, post("HEAD")).headers == (("Allow", "POST"),)          # C90
+    policy = POLICY._replace(sessions=True, streams=False)
+    assert find_refusal(admit, post(accept="application/json"), policy) is None
+    assert find_refusal(admit, post("GET", accept="application/json"), policy) == 406
+    assert find_refusal(admit, post("DELETE", accept="text/html"), policy) is None
+
+
+def test_two_hosts_are_refused_wherever_the_server_is_bound():
+    listed = POLICY._replace(allowed_hosts=frozenset({"my.example"}))
+    assert find_refusal(admit, post(host="My.example:9"), listed) is None
+    public = POLICY._replace(loopback=False)               # RFC 9112, 3.2: 400
+    assert find_refusal(admit, post(host="any.example"), public) is None
+    assert find_refusal(admit, post(host="a.example, b.example"), public) == 400
+
+
+NOTE = mcpkit.Document(lambda url: {"endpoint": url})
+NOTED = POLICY._replace(documents={"/note": NOTE, "/mcp": NOTE})
+
+
+@table("status, head", by_outcome({
+    None: {"a GET": post("GET", "/note"), "a HEAD": post("HEAD", "/note?x"),
+        "a page of any site": post("GET", "/note", origin="http://evil.example"),
+        "a page that asks first": post("OPTIONS", "/note", origin="null"),
+        "no type that is known": post("GET", "/note", accept="image/png")},
+    405: {"a POST": post("POST", "/note"), "a DELETE": post("DELETE", "/note"),
+        "the endpoint's own path": post("GET", "/mcp")},
+    404: {"a path below": post("GET", "/note/x"), "a path written otherwise": post("GET", "/NOTE")},
+    400: {"no host": post("GET", "/note", host=None)},
+    421: {"a re-bound name": post("PUT", "/note", host="evil.example")}}))
+def test_a_document_beside_the_endpoint_is_for_all_who_name_the_right_host(status, head):
+    assert find_refusal(admit, head, NOTED) == status
+    assert status or admit(head, NOTED)[4:] == (None, NOTE, None)
+    if status == 405 and head.target == "/note":
+        assert find_error(admit, head, NOTED).headers == (("Allow", "GET, HEAD"),)
+
+
+@table("head, expected", {"a body": (post(), (2, True, False)),
+    "C90 an expectation": (post(expect="100-Continue"), (2, True, True)),
+    "one in 1.0": (post(is_http_1_0=True, expect="100-continue"), (2, False, False)),
+    "chunked": (post(content_length=None, transfer_encoding="chunked"), (None, True, False)),
+    "C90 an unread body": (post("OPTIONS"), (0, False, False)),
+    "no body": (post("OPTIONS", content_length="0"), (0, True, False)),
+    "closing": (post(connection="keep-alive, Close"), (2, False, False)),
+    "1.0 kept": (post(is_http_1_0=True, connection="Keep-Alive"), (2, True, False))})
+def test_an_admission_says_how_to_read_on(head, expected):
+    assert admit(head)[1:4] == expected
+
+
+def test_random_heads_meet_only_refusals_of_http():
+    pieces = [b"/mcp", b" HTTP/1.1", b"\r\n", b"Host: localhost", b"Origin: null", b"Accept: */*",
+              b"Content-Length: 5", b"Content-Type: application/json", b"Expect: x", b":", b" ",
+              b"Transfer-Encoding: chunked", b"\0", b"\xff", b"\r", b"\n", b",", b"[::1]", b"GET "]
+    start = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    for number, data in enumerate(build_garbage(4, pieces, 3000)):
+        assert find_refusal(mcpkit.admit, POLICY, start * (number % 2) + data) in {
+            None, 400, 403, 404, 405, 406, 411, 413, 415, 417, 421, 431, 501, 505}
+
+
+VERSION, CAPABILITIES = mcpkit.META_PROTOCOL_VERSION, mcpkit.META_CLIENT_CAPABILITIES
+CLIENT = {"name": "t", "version": "0"}
+LATER = {**META, VERSION: "2031-01-01"}
+FEATURES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
+SESSION = mcpkit.Session("s1", "2025-06-18", {}, {}, mcpkit.system_runtime(), mcpkit.Limits())
+
+
+def classify(method, params=None, meta=META, headers=(), session=None, features=FEATURES,
+             needs_session=False, request_id=1):
+    """Classify a modern request with the headers that it needs, but for the changes.
+
+    A header that is None is left out; without headers it came over stdio.
+    """
+    params = {**(params or {}), **({} if meta is None else {"_meta": meta})}
+    if headers is not None:
+        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": method,
+                   "mcp-name": params.get("name", params.get("uri", params.get("taskId"))),
+                   **dict(headers)}
+        headers = {name: value for name, value in headers.items() if isinstance(value, str)}
+    message = (mcpkit.Notification(method, params) if request_id is None
+               else mcpkit.Request(request_id, method, params))
+    route = mcpkit.build_route(message, headers, session)
+    mcpkit.classify_message(route, mcpkit.Offer(features, needs_session))
+    return route
+
+
+def modern(method, params=None, **options):
+    return lambda: classify(method, params, **options)
+
+
+def with_header(name, value):
+    return modern("tools/call", {"name": "a"}, headers={name: value})
+
+
+LATER_HEADER = {"mcp-protocol-version": "2031-01-01"}
+NO_FEATURES = frozenset()
+EVERY_FEATURE = FEATURES | mcpkit.EXTENSIONS
+# A "ladder" case fails two neighbours at once, and the first of them answers.
+MODERN = by_outcome({
+    None: {"a call": modern("tools/call", {"name": "a", "arguments": None}),
+        "a call on stdio": modern("tools/call", {"name": "a"}, headers=None),
+        "C75 an encoded name": modern("tools/call", {"name": "日本"}, headers={
+            "mcp-name": "=?base64?5pel5pys?="}),
+        "C92 no clientInfo": modern("tools/list", meta={VERSION: "2026-07-28", CAPABILITIES: {}}),
+        "C95 an unknown notification": modern("notifications/nope", request_id=None),
+        "C106 a session is ignored": modern("tools/list", headers={"mcp-session-id": "x"},
+                                           needs_session=True),
+    },
+    -32020: {"C91 no name": with_header("mcp-name", None),
+        "C91 another name": with_header("mcp-name", "other"),
+        "C91 none in the body": modern("tools/call", headers={"mcp-name": "a"}),
+        "no name at all": modern("tools/call"), "C91 no method": with_header("mcp-method", None),
+        "C91 another method": with_header("mcp-method", "tools/list"),
+        "another case": with_header("mcp-method", "Tools/Call"),
+        "another address": modern("resources/read", {"uri": "u:a"}, headers={"mcp-name": "u:b"}),
+        "no header for an empty name": modern("tools/call", {"name": ""}, headers={
+            "mcp-name": None}),
+        "C75 broken base64": with_header("mcp-name", "=?base64?YQ?="),
+        "a raw byte in a name": modern("tools/call", {"name": "\xe9"}),
+        "two names": with_header("mcp-name", "a, a"),
+        "C92 another version": with_header("mcp-protocol-version", "2025-11-25"),
+        "C92 no version header": with_header("mcp-protocol-version", None),
+        "ladder: equal, supported": modern("tools/list", meta=LATER)},
+    -32602: {"C92 no _meta": modern("tools/list", meta=None),
+        "_meta in a list": modern("tools/list", meta=[1]),
+        "C92 no capabilities": modern("tools/list", meta={VERSION: "2026-07-28"}),
+        "C92 null capabilities": modern("tools/list", meta={**META, CAPABILITIES: None}),
+        "a number as version": modern("tools/list", meta={**META, VERSION: 5}),
+        "a wrong log level": modern("tools/list", meta={**META, mcpkit.META_LOG_LEVEL: "loud"}),
+        "a number as cursor": modern("tools/list", {"cursor": 5}),
+        "arguments in a list": modern("tools/call", {"name": "a", "arguments": []}),
+        "ladder: complete, equal": modern("tools/list", meta={VERSION: "2026-07-28"}, headers={
+            "mcp-method": "x"})},
+    -32022: {"C94 a later version": modern("tools/list", meta=LATER, headers=LATER_HEADER),
+        "C94 on stdio": modern("tools/list", meta=LATER, headers=None),
+        "a legacy one in _meta": modern("x", meta={**META, VERSION: "2025-11-25"}, headers=None),
+        "a later notification": modern("x", meta=LATER, headers=LATER_HEADER, request_id=None),
+        "ladder: supported, known": modern("nope/nope", meta=LATER, headers=LATER_HEADER)},
+    -32601: {"C95 initialize": modern("initialize", {"protocolVersion": "2025-11-25"}),
+        "C95 ping": modern("ping"), "C95 logging": modern("logging/setLevel", {"level": "info"}),
+        "C95 subscribe": modern("resources/subscribe", {"uri": "u"}),
+        "C95 nope": modern("nope/nope"), "C95 no tools": modern("tools/list", features=NO_FEATURES),
+        "known before params": modern("completion/complete", features=NO_FEATURES),
+        "ladder: known, declared": modern("tasks/get", {"taskId": "x"})},
+    -32021: {"an extension": modern("tasks/get", {"taskId": "x"}, features=EVERY_FEATURE),
+        "ladder: declared, params": modern("tasks/get", headers=None, features=EVERY_FEATURE)}})
+
+
+@table("code, call", MODERN)
+def test_a_modern_message_is_routed_or_refused_by_the_first_check(code, call):
+    assert find_refusal(call) == code
+    assert code is None or mcpkit.find_status(code, "modern") == (404 if code == -32601 else 400)
+
+
+def legacy(method, params=None, version=None, session_id=None, **options):
+    headers = {"mcp-protocol-version": version, "mcp-session-id": session_id}
+    return modern(method, params, meta=None, headers=headers, **options)
+
+
+LEGACY = by_outcome({
+    None: {"C96 ping": legacy("ping"),
+        "C47 no version header": legacy("ping", session=SESSION, needs_session=True),
+        "C45 a blank version": legacy("initialize", {"protocolVersion": ""}),
+        "C45 a modern version": legacy("initialize", {"protocolVersion": "2026-07-28"}),
+        "no session yet": legacy("initialize", {"protocolVersion": "x"}, needs_session=True)},
+    -32602: {"C45 no version to agree on": legacy("initialize")},
+    -32601: {"discover": legacy("server/discover"),
+        "ladder: known, params": legacy("completion/complete", features=NO_FEATURES)},
+    -32022: {"C47 an old version": legacy("tools/list", version="1900-01-01"),
+        "C47 nonsense": legacy("tools/list", version="nonsense", session=SESSION),
+        "ladder: version, known": legacy("nope/nope", version="1900-01-01")},
+    400: {"C106 no session": legacy("tools/list", needs_session=True),
+        "a notification": legacy("notifications/x", needs_session=True, request_id=None),
+        "ladder: session, version": legacy("x", version="1900-01-01", needs_session=True)},
+    404: {"C106 an ended session": legacy("ping", session_id="x", needs_session=True)}})
+
+
+@table("code, call", LEGACY)
+def test_a_legacy_message_is_routed_or_refused_by_the_first_check(code, call):
+    assert find_refusal(call) == code
+
+
+def test_both_ladders_are_held_at_each_adjacent_pair():
+    for ladder, cases in ((mcpkit.MODERN_LADDER, MODERN), (mcpkit.LEGACY_LADDER, LEGACY)):
+        assert sum(name.startswith("ladder: ") for name in cases) == len(ladder) - 1
+
+
+def test_a_refused_version_is_told_what_is_spoken():
+    for _, call in (MODERN["C94 a later version"], MODERN["C94 on stdio"], LEGACY["C47 nonsense"]):
+        assert find_error(call).data["supported"] == list(mcpkit.SUPPORTED_VERSIONS)
+    assert find_error(MODERN["C94 on stdio"][1]).data["requested"] == "2031-01-01"
+
+
+def test_a_route_says_under_which_revision_a_message_is_served():
+    assert classify("tools/list", session=SESSION)[-3:-1] == ("modern", "2026-07-28")
+    assert classify("tools/list", session=SESSION).session is None
+    assert legacy("ping")()[-3:-1] == ("legacy", "2025-03-26")                       # C47
+    assert legacy("ping", session=SESSION)()[-3:-1] == ("legacy", "2025-06-18")
+    assert legacy("ping", version="2024-11-05")().version == "2024-11-05"
+    offer = mcpkit.Offer(FEATURES, False)
+    modern_headers = {"mcp-protocol-version": "2026-07-28"}
+    response = mcpkit.Response(1, {}, None)
+    assert find_refusal(mcpkit.classify_message, mcpkit.build_route(
+        response, modern_headers, None), offer) == -32600
+    assert mcpkit.classify_message(mcpkit.build_route(response, {}, None), offer) is None
+
+
+def test_random_messages_meet_only_documented_refusals():
+    choose = random.Random(7)
+    values = [None, 5, "", "x", [], {}, True, "2026-07-28", "2025-11-25", [[]], {"a": []}, 1.5]
+    for _ in range(4000):
+        meta = choose.choice([None, META, choose.choice(values), {
+            **META, choose.choice([*META, mcpkit.META_LOG_LEVEL]): choose.choice(values)}])
+        params = {name: choose.choice(values) for name in choose.sample(
+            ["name", "uri", "cursor", "arguments", "ref", "level"], 2)}
+        headers = choose.choice([None, {}, {"mcp-protocol-version": choose.choice(values)}])
+        assert find_refusal(modern(
+            choose.choice([*mcpkit.METHODS, "x", ""]), params, meta=meta, headers=headers,
+            session=choose.choice([None, SESSION]), request_id=choose.choice([None, 1, "a"]),
+            needs_session=headers is not None and choose.random() < 0.5,
+        )) in {None, 400, 404, -32600, -32601, -32602, -32020, -32022}
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+
+
+@table("trace_id, values", by_outcome({
+    TRACE: {"a header": (TRACEPARENT, None), "_meta": (None, TRACEPARENT),
+        "not sampled": (f"00-{TRACE}-00f067aa0ba902b7-00",),
+        "_meta where the header is broken": ("nonsense", TRACEPARENT)},
+    None: {"nothing": (), "no text": (5, {}, None), "another version": ("01" + TRACEPARENT[2:],),
+        "capitals": (TRACEPARENT.upper(),), "no trace": ("00-" + "0" * 32 + TRACEPARENT[35:],),
+        "no parent": (f"00-{TRACE}-{'0' * 16}-01",), "more of it": (TRACEPARENT + "-x",),
+        "a line end": (TRACEPARENT + "\n",), "two of them": (f"{TRACEPARENT}, {TRACEPARENT}",)}}))
+def test_the_trace_of_a_request_is_that_of_a_valid_traceparent(trace_id, values):
+    assert mcpkit.find_trace_id(*values) == trace_id
+
+
+def log_of(value, head=None, status=200, seconds=0.01234, session_id=None):
+    return mcpkit.build_log_entry(value, head, status, seconds, session_id)
+
+
+LOG_ENTRIES = {
+    "a call of a tool": (call("tools/call", {"name": "greet", "arguments": {"secret": 1}}),
+                         {"method": "tools/call", "name": "greet"}),
+    "a resource": (call("resources/read", {"uri": "a://u:secret@h/b?secret=1#secret"}),
+                   {"method": "resources/read", "name": "a://h/b"}),
+    "a prompt": (call("prompts/get", {"name": "x", "arguments": {"a": "secret"}}),
+                 {"method": "prompts/get", "name": "x"}),
+    "a method without a name": (call("ping", {"name": "secret"}), {"method": "ping"}),
+    "a trace of the message": (call("ping", {"_meta": {"traceparent": TRACEPARENT}}),
+                               {"method": "ping", "traceId": TRACE}),
+    "a method that is none": (call({"secret": 1}), {}),
+    "a name that is none": (call("tools/call", {"name": ["secret"]}), {"method": "tools/call"}),
+    "params that are none": (call("tools/call", ["secret"]), {"method": "tools/call"}),
+    "a response": ({"jsonrpc": "2.0", "id": 1, "result": {"secret": 1}}, {}),
+    "a batch": ([call("ping")], {}), "no message": (None, {}), "a text": ("secret", {}),
+}
+
+
+@cases(LOG_ENTRIES)
+def test_the_log_names_what_was_asked_for_and_nothing_of_its_contents(case):
+    value, expected = case
+    assert log_of(value) == {"status": 200, "ms": 12.3, **expected}
+    head = post(authorization="Bearer secret", mcp_session_id="0123456789", cookie="secret")
+    assert log_of(value, head)["method"] == expected.get("method", "POST")
+    assert "secret" not in json.dumps(log_of(value, head))
+
+
+def test_the_log_shows_the_start_of_a_session_and_nothing_that_is_long():
+    long = "x" * 1_000_000
+    entry = log_of(call(long, {"name": long}), session_id="0123456789abcdef")
+    assert entry["session"] == "01234567" and len(json.dumps(entry)) < 300
+    entry = log_of(call("tools/call", {"name": "\x1b[2J\n" + long}))
+    assert entry["name"].startswith("\\x1b[2J\\nxx") and len(entry["name"]) < 110
+    assert len(log_of(None, post("M" * 5000))["method"]) < 110
+    assert is_linear(lambda text: log_of(call("resources/read", {"uri": text})),
+                     lambda size: "//" * size, 20_000)
+
+
+def test_the_log_is_one_line_in_each_form():
+    entry = log_of(call("tools/call", {"name": "a b"}), post(traceparent=TRACEPARENT),
+                   session_id="0123456789")
+    assert mcpkit.LOG_FORMATS["text"](entry) == (
+        f"tools/call a b 200 12.3 ms session=01234567 trace={TRACE}")
+    assert json.loads(mcpkit.LOG_FORMATS["json"](entry)) == entry
+    assert list(entry) == ["method", "name", "status", "ms", "session", "traceId"]
 
 
 # =============================================================================================
@@ -7493,6 +7212,289 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
     client.send({"jsonrpc": "2.0", "id": question["id"], "result": ADA})
     assert find_text(client.receive()) == "accept Ada"
     assert client.close() == [] and server.listeners == set()
+
+
+# =============================================================================================
+# 17. CLIENT
+# =============================================================================================
+
+def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
+    response = mcpkit.Response(request_id, result, error and MCPError(*error))
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    is_response = result is not None or error is not None
+    return mcpkit.Incoming(status, headers, response if is_response else None, text)
+
+
+def refuse(*error, status=400, request_id=1):
+    return build_answer(status, error=error, request_id=request_id)
+
+
+def discover(*versions):
+    return build_answer(result={"supportedVersions": list(versions)})
+
+
+@table("outcome, answer", by_outcome({
+    "legacy ": {"C40 -32601": refuse(-32601, ""), "C40 -32602": refuse(-32602, ""),
+        "C40 -32600": refuse(-32600, ""),
+        "C40 -32000": refuse(-32000, "Unsupported protocol version", request_id=None),
+        "C40 400 in text": build_answer(400, text="Bad"), "C40 400": build_answer(400),
+        "C40 404": build_answer(404), "C40 405": build_answer(405),
+        "C40 200 and -32601": refuse(-32601, "", status=200),
+        "C40 an empty result": build_answer(result={}), "C43 silence": None,
+        "500": build_answer(500),
+        "C41 only legacy": refuse(-32022, "", {"supported": ["2025-11-25"]}),
+        "C49 only legacy": discover("2025-11-25")},
+    "retry 2026-07-28": {"C41 another version": refuse(-32022, "", {"supported": ["2026-07-28"]})},
+    "modern 2026-07-28": {"C49 both": discover("2025-11-25", "2026-07-28")},
+    "error ": {"C41 none in common": refuse(-32022, "", {"supported": ["2031-01-01"]}),
+        "C41 none named": refuse(-32022, ""), "C41 a capability": refuse(-32021, ""),
+        "C41 a header": refuse(-32020, ""), "C49 no versions": discover(),
+        "C49 versions missing": build_answer(result={"capabilities": {}}),
+        "a later version": discover("2031-01-01", {})},
+    "refused ": {"C44 401": build_answer(401), "C44 403": build_answer(403, text="no")}}))
+def test_the_answer_to_discover_decides_the_era(outcome, answer):
+    decision = mcpkit.decide_era(answer)
+    assert f"{decision.outcome} {decision.version}" == outcome
+    assert (decision.error is not None) == (decision.outcome in ("error", "refused"))
+
+
+@table("words, answer", {"C49 the field": ("supportedVersions", discover()),
+    "C41 the capability": ("sampling", refuse(-32021, "m", {"requiredCapabilities": {
+        "sampling": {}}})),
+    "C41 the header": ("Mcp-Method differs", refuse(-32020, "Mcp-Method differs")),
+    "C44 the challenge": ('realm="x"', build_answer(401, www_authenticate='Bearer realm="x"')),
+    "C118 no challenge": ("no WWW-Authenticate", build_answer(401, text="<p>no"))})
+def test_a_decision_says_what_is_wrong(words, answer):
+    assert words in str(mcpkit.decide_era(answer).error)
+
+
+@table("answer, kind, words", {
+    "C28 a page": (build_answer(text="<title>Sign in\x1b" + "x" * 300, content_type="Text/HTML;a"),
+                   ProtocolError, ["HTTP 200", "text/html", "Sign in", "\\x1b", "..."]),
+    "C29 an error": (refuse(-32602, "bad cursor"), MCPError, ["-32602", "bad cursor", "HTTP 400"]),
+    "C29 no id": (refuse(-32602, "bad", request_id=None), MCPError, ["-32602", "bad", "HTTP 400"]),
+    "nothing": (build_answer(502), ProtocolError, ["HTTP 502", "no body"]),
+    "a task": (build_answer(result={"resultType": "task"}), ProtocolError, ["task"]),
+    "another type": (build_answer(result={"resultType": "later"}), ProtocolError, ["later"])})
+def test_an_answer_without_a_result_is_an_error_that_says_what_came(answer, kind, words):
+    error = find_error(mcpkit.read_result, answer)
+    assert type(error) is kind and [word for word in words if word not in str(error)] == []
+
+
+def test_a_result_is_returned_with_and_without_its_type():
+    for result in ({"tools": []}, {"resultType": "complete"}):
+        assert mcpkit.read_result(build_answer(result=result)) is result
+    handle = {"resultType": "task", "taskId": "x"}
+    assert mcpkit.read_result(build_answer(result=handle), mcpkit.TASKS_NEEDED) is handle
+    assert mcpkit.find_title("<HTML><Title a=b> Sign in </title>") == "Sign in"           # C28
+
+
+@table("found, value", by_outcome({
+    True: {"the response": RESULT,
+        "an error without an id": {"jsonrpc": "2.0", "id": None, "error": {}},
+        "in a batch": [{"x": 1}, 5, CALL, RESULT]},
+    False: {"C34 the id as text": {**RESULT, "id": "1"}, "another's": {**RESULT, "id": 2},
+        "C43 a result without an id": {**RESULT, "id": None}, "a request": CALL,
+        "C112 other JSON": {"status": 200}, "a number": 5, "no messages": []},
+    ProtocolError: {"no version": {"id": 1, "result": {}}, "no result": {"jsonrpc": "2.0", "id": 1},
+        "a result in a list": {**RESULT, "result": []},
+        "a deep list": {**RESULT, "result": build_nested(100_000)},
+        "a float as id": {**RESULT, "id": 1.0}}}))
+def test_the_response_to_a_request_is_found_among_messages(found, value):
+    response = find_error(mcpkit.parse_answer, value, 1)
+    assert type(response) is ProtocolError if found is ProtocolError else (
+        (type(response) is mcpkit.Response) is found)
+
+
+def test_a_servers_own_requests_are_answered():
+    reply = mcpkit.Responder().reply
+    assert reply({**CALL, "id": "p", "method": "ping"}) == {**RESULT, "id": "p"}
+    assert reply({**CALL, "method": "roots/list"})["error"]["code"] == -32601
+
+
+FORM = {"method": "elicitation/create", "params": {"message": "Name?\x1b", "requestedSchema": {
+    "type": "object", "properties": {"n": {"type": "string"}, "d": {"type": "integer",
+                                                                    "default": 5}}}}}
+PAGE = {"method": "elicitation/create", "params": {"mode": "url", "message": "Log in",
+                                                   "url": "https://example.com/"}}
+MODEL = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}}
+FOLDERS = {"method": "roots/list"}
+
+
+@table("handlers, question, answer", {
+    "a form": ({"elicit": lambda params: {"n": "x"}}, FORM,
+               {"action": "accept", "content": {"n": "x", "d": 5}}),
+    "a form, its default overruled": ({"elicit": lambda params: {"d": 6}}, FORM,
+                                      {"action": "accept", "content": {"d": 6}}),
+    "a form declined": ({"elicit": lambda params: None}, FORM, {"action": "decline"}),
+    "a form cancelled": ({"elicit": lambda params: mcpkit.Elicited("cancel")}, FORM,
+                         {"action": "cancel"}),
+    "a page": ({"elicit": lambda params: params["url"].startswith("https:")}, PAGE,
+               {"action": "accept"}),
+    "a model's text": ({"sample": lambda params: "Paris"}, MODEL, {
+        "role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "unknown",
+        "stopReason": "endTurn"}),
+    "a model's message": ({"sample": lambda params: {"role": "assistant"}}, MODEL,
+                          {"role": "assistant"}),
+    "folders": ({"roots": lambda: ["file:///a", {"uri": "file:///b", "name": "b"}]}, FOLDERS,
+                {"roots": [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]}),
+})
+def test_a_question_is_answered_alike_in_both_eras(handlers, question, answer):
+    responder = mcpkit.Responder(**handlers)
+    assert responder.reply({"jsonrpc": "2.0", "id": 7, **question}) == {
+        "jsonrpc": "2.0", "id": 7, "result": answer}
+    assert responder.build_round({"inputRequests": {"q": question}, "requestState": "o=="}) == {
+        "inputResponses": {"q": answer}, "requestState": "o=="}
+
+
+def test_c51_a_state_is_echoed_and_never_where_none_was_given():
+    responder = mcpkit.Responder(roots=list)
+    assert responder.build_round({"inputRequests": {"q": FOLDERS}}) == {
+        "inputResponses": {"q": {"roots": []}}}
+    assert responder.build_round({"requestState": ""}) == {"requestState": ""}
+
+
+def test_only_what_has_a_handler_is_declared():
+    declared = [set(mcpkit.Responder(**handlers).capabilities) for handlers in (
+        {}, {"elicit": len}, {"sample": len, "roots": len})]
+    assert declared == [set(), {"elicitation"}, {"sampling", "roots"}]
+
+
+@table("error, words, result", {
+    "C51 questions without a handler": (
+        mcpkit.QuestionError, "q: elicitation/create: Name?\\x1b", {"inputRequests": {"q": FORM}}),
+    "a question of no kind": (mcpkit.QuestionError, "q\\x1b: 5", {"inputRequests": {"q\x1b": 5}}),
+    "C51 questions that are none": (ProtocolError, "are no object: 5", {"inputRequests": 5}),
+    "C51 nothing at all": (ProtocolError, "neither inputRequests nor requestState", {})})
+def test_a_round_that_cannot_be_answered_says_what_was_asked(error, words, result):
+    raised = find_error(mcpkit.Responder().build_round, result)
+    assert type(raised) is error and words in str(raised)
+
+
+def test_a_legacy_question_that_fails_its_handler_is_answered_with_its_error():
+    def refuse_to_sample(params):
+        raise MCPError(-1, "User rejected sampling")
+
+    reply = mcpkit.Responder(sample=refuse_to_sample).reply({"id": 1, **MODEL})
+    assert reply["error"] == {"code": -1, "message": "User rejected sampling"}
+
+
+def test_a_cache_keeps_what_the_server_allows_until_it_is_told_otherwise():
+    cache = mcpkit.Cache()
+    for key, ttl_ms in (("a:", 1000), ("b:", 0), ("c:", None), ("d:", True), ("e:", 5000)):
+        cache.keep("resources/read", key, f"value of {key}", ttl_ms, 100.0)
+    assert [cache.find("resources/read", key, 100.9) for key in ("a:", "b:", "c:", "d:")] == [
+        "value of a:", None, None, None]
+    assert cache.find("resources/read", "a:", 101.0) is None
+    cache.drop("notifications/resources/updated", {"uri": "a:"})
+    assert cache.find("resources/read", "e:", 101.0) == "value of e:"
+    cache.drop("notifications/resources/updated", {"uri": "e:"})
+    assert cache.find("resources/read", "e:", 101.0) is None
+
+
+@pytest.mark.parametrize("feature, methods", [
+    ("tools", ["tools/list"]), ("prompts", ["prompts/list"]),
+    ("resources", ["resources/list", "resources/templates/list"])])
+def test_a_cached_list_goes_when_it_has_changed(feature, methods):
+    cache = mcpkit.Cache()
+    everything = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"]
+    for method in everything:
+        cache.keep(method, "", method, 1000, 0.0)
+    cache.drop(f"notifications/{feature}/list_changed", {})
+    assert [method for method in everything if cache.find(method, "", 0.0) is None] == methods
+
+
+def test_a_cache_is_bounded():
+    cache = mcpkit.Cache()
+    for number in range(mcpkit.MAX_CACHED + 5):
+        cache.keep("resources/read", str(number), number, 1000, 0.0)
+    assert cache.find("resources/read", "4", 0.0) is None
+    assert cache.find("resources/read", "5", 0.0) == 5 and len(cache._kept) == mcpkit.MAX_CACHED
+
+
+@table("word, tool", {"C73 null": ("null", {"name": "a", "inputSchema": None}),
+    "C73 empty": ("object", {"name": "a", "inputSchema": {}}),
+    "C73 of text": ("string", {"name": "a", "inputSchema": {"type": "string"}}),
+    "C73 text": ("x", {"name": "a", "inputSchema": "x"}),
+    "C73 no name": ("name", {"inputSchema": {"type": "object"}}), "no object": ("5", 5),
+    "a good one": (None, {"name": "a", "inputSchema": {"type": "object"}})})
+def test_a_bad_tool_is_told_from_a_good_one(word, tool):
+    fault = mcpkit.find_tool_fault(tool)
+    assert fault is None if word is None else word in fault
+
+
+@table("is_good, header", by_outcome({
+    True: {"C123 a colon": ("X-Api-Key", "a:b"), "nothing": ("X", "")},
+    False: {"C75 a line end": ("X", "a\r\nX-Evil: 1"), "a bare LF": ("X", "a\nb"),
+        "NUL": ("X", "\0"), "beyond ASCII": ("X", "é"), "no name": ("", "x"),
+        "a line end in the name": ("X\r\nY", "x"), "a space in the name": ("X Y", "x"),
+        "a colon in the name": ("X: a", "x")}}))
+def test_only_what_is_a_header_is_sent_as_one(is_good, header):
+    error = find_error(mcpkit.check_header, *header)
+    assert error is None if is_good else type(error) is UsageError
+
+
+def open_conversation():
+    return mcpkit.Conversation(CLIENT, {})
+
+
+def test_a_modern_request_carries_its_metadata_in_body_and_headers():
+    peer = open_conversation()
+    params = peer.build_params({"name": "日本", "_meta": {"progressToken": 1}})
+    assert params["_meta"] == {**META, "progressToken": 1}
+    headers = peer.build_headers(mcpkit.build_request(1, "tools/call", params))
+    assert headers == {
+        "Accept": BOTH_TYPES, "Content-Type": "application/json", "Mcp-Method": "tools/call",
+        "MCP-Protocol-Version": "2026-07-28", "Mcp-Name": "=?base64?5pel5pys?="}          # C75
+    request = mcpkit.build_request(2, "tools/list", peer.build_params(None))
+    assert "Mcp-Name" not in peer.build_headers(request)
+    lower = {name.lower(): value for name, value in headers.items()}
+    assert classify("tools/call", params, params["_meta"], lower).era == "modern"
+
+
+def test_a_legacy_session_is_named_in_everything_but_initialize():
+    peer, own = open_conversation(), {"Mcp-Session-Id", "MCP-Protocol-Version"}
+    request = mcpkit.build_request(1, "initialize", peer.build_initialize())
+    assert request["params"] == {"protocolVersion": "2025-11-25", "capabilities": {},
+                                 "clientInfo": CLIENT}
+    peer.learn_initialize({"protocolVersion": "2025-06-18", "serverInfo": {"name": "s"}}, "s1")
+    assert (peer.era, peer.server_info, peer.build_params(None)) == ("legacy", {"name": "s"}, None)
+    headers = peer.build_headers(mcpkit.build_notification("notifications/initialized"))  # C53
+    assert {headers[name] for name in own} == {"s1", "2025-06-18"}
+    assert not own & set(peer.build_headers(request))
+
+
+@table("version", {"C45 a modern one": "2026-07-28", "unknown": "2099-01-01", "none": None})
+def test_a_handshake_on_a_version_without_one_is_refused(version):
+    with pytest.raises(ProtocolError, match="protocolVersion"):
+        open_conversation().learn_initialize({"protocolVersion": version}, None)
+
+
+def test_a_modern_server_is_known_by_the_metadata_of_its_result():
+    peer, info = open_conversation(), {"name": "s"}
+    peer.learn_discover({"capabilities": {"tools": {}}, "_meta": {
+        mcpkit.META_SERVER_INFO: info}}, "2026-07-28")
+    assert (peer.era, peer.server_info, peer.capabilities) == ("modern", info, {"tools": {}})
+    peer.learn_discover({"_meta": 5, "serverInfo": info, "capabilities": 5}, "2026-07-28")   # C49
+    assert (peer.server_info, peer.capabilities) == ({}, {})
+
+
+def test_random_answers_give_decisions_and_documented_errors_only():
+    choose = random.Random(8)
+    values = [None, 5, "x", "2026-07-28", ["2026-07-28"], ["2025-11-25", 5], [{}], {}, True, [None]]
+    for _ in range(2000):
+        result = {name: choose.choice(values) for name in choose.sample(
+            ["supportedVersions", "capabilities", "_meta", "resultType", "inputRequests",
+             "protocolVersion", "serverInfo"], 3)}
+        answer = choose.choice([build_answer(choose.choice([None, 200, 401]), result), refuse(
+            choose.choice([*mcpkit.ERRORS, -32000]), "m", {"supported": choose.choice(values)})])
+        assert mcpkit.decide_era(answer).outcome in {
+            "modern", "legacy", "retry", "refused", "error"}
+        assert isinstance(find_error(mcpkit.read_result, answer), (dict, MCPError, ProtocolError))
+        assert isinstance(find_error(open_conversation().learn_initialize, result, None),
+                          (ProtocolError, type(None)))
+        open_conversation().learn_discover(result, "2026-07-28")
+        assert isinstance(mcpkit.find_tool_fault(result), str)
 
 
 # =============================================================================================
