@@ -10123,6 +10123,7 @@ class StdioTransport:
             code = self._child.wait(1.0)
         except Exception:
             return f"{self.url} has closed its output"
+        self._threads[1].join(1.0)                # for its last words, which may come later
         return f"{self.url} has exited with code {code}"
 
     @property
