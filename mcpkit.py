@@ -11720,28 +11720,29 @@ class Subject:
         return "server/discover" if self.era == "modern" else "ping"
 
 
-# ---- What a rule's function returns: a sentence's end, None where all is right.
+# ---- What a rule's function returns: a sentence's end, None where all is right. What each rule_
+# function looks for, and how the sentence begins, is in its row of RULES.
 
 def expect(answer: Sighting, status: int, *codes: int) -> Optional[str]:
     """Return what is wrong about a refusal."""
     if answer.status == status and (not codes or answer.code in codes):
         return None
     wanted = f" with error {' or '.join(map(str, codes))}" if codes else ""
-    return f"was answered with {answer.describe()}; it must be HTTP {status}{wanted}"
+    return f"was answered with {answer.describe()}, not HTTP {status}{wanted}"
 
 
 def expect_result(answer: Sighting) -> Optional[str]:
     """Return what is wrong about the answer to a right request."""
     if answer.status == 200 and answer.result is not None:
         return None
-    return f"was answered with {answer.describe()}; it must be a result"
+    return f"was answered with {answer.describe()}, not with a result"
 
 
 def refuse_result(answer: Sighting) -> Optional[str]:
     """Return what is wrong about the answer to a request that must not be served."""
     if answer.result is None and answer.status < 500:
         return None
-    return f"was answered with {answer.describe()}; it must be refused"
+    return f"was answered with {answer.describe()}, not refused"
 
 
 # ---- openings
@@ -12504,7 +12505,8 @@ def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
     counts = {level: {"ok": 0, "broken": 0, "skipped": 0} for level in ("MUST", "SHOULD")}
     for check in checks:
         level = check.spec.partition(",")[0]
-        counts[level][check.status if check.status in ("ok", "skipped") else "broken"] += 1
+        if level in counts:
+            counts[level][check.status if check.status in ("ok", "skipped") else "broken"] += 1
     return counts
 
 
@@ -12517,7 +12519,7 @@ def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
 
 
 class Check(NamedTuple):
-    """One thing that was seen. `status` is "ok", "note", "warning" or "fail"."""
+    """One thing that was seen. `status` is "ok", "note", "warning", "fail" or "skipped"."""
 
     id: str
     status: str
@@ -12890,7 +12892,9 @@ class RawSender:
 
     def _spell(self, headers: RawHeaders) -> Headers:
         """Return headers as a dict in which one that repeats is there in another case."""
-        spelled = {"User-Agent": f"mcpkit/{__version__}", **self._headers}
+        names = {name.lower() for name, _ in headers}
+        spelled = {"User-Agent": f"mcpkit/{__version__}", **{
+            name: value for name, value in self._headers.items() if name.lower() not in names}}
         for name, value in headers:
             spelled[name.swapcase() if name in spelled else name] = value
         return spelled
@@ -12924,6 +12928,22 @@ def limit_rest(response: Any, seconds: float) -> None:
     response.timed.left = lambda: max(end - time.monotonic(), 0.001)
 
 
+def run_all_rules(subject: Subject) -> List[Check]:
+    """Return the outcome of every rule, from the opening of an era to its end."""
+    checks: List[Check] = []
+    try:
+        subject.open_session()
+        checks += run_rules(subject)
+        subject.close_session()
+    except Inapplicable as reason:
+        checks.append(Check("deep", "note", f"not every rule was tried: {reason}"))
+    except MCPKitError as error:
+        checks.append(Check("answers", "fail", "a right request was not answered "
+                            f"({escape_text(str(error))})", "see the server's log",
+                            f"MUST, {subject.version} basic, Responses"))
+    return checks
+
+
 def deepen_report(report: dict, sender: RawSender) -> None:
     """Add the outcome of every rule to a report, for each era that is spoken.
 
@@ -12934,13 +12954,7 @@ def deepen_report(report: dict, sender: RawSender) -> None:
     for name, era in report["eras"].items():
         if era["protocolVersion"] is None:
             continue
-        subject = Subject(name, sender.send, is_loopback(host))
-        try:
-            subject.open_session()
-            checks = list(run_rules(subject))
-            subject.close_session()
-        except (MCPKitError, Inapplicable) as error:
-            checks = [Check("deep", "note", f"the deep checks ended: {escape_text(str(error))}")]
+        checks = run_all_rules(Subject(name, sender.send, is_loopback(host)))
         era["levels"] = count_levels(checks)
         report["checks"] += [check._replace(id=f"{name}-{check.id}")._asdict()
                              for check in checks]
@@ -13089,6 +13103,17 @@ def format_report(report: dict) -> str:
     return "\n".join(lines)
 
 
+_COLOURS = {"fail": 31, "unreachable": 31, "warning": 33, "partial": 33, "note": 36, "ok": 32,
+            "pass": 32}
+_COLOURED = re.compile(rf"^(verdict: |  (?:\w+ +)?)({'|'.join(_COLOURS)})\b")
+
+
+def paint_line(line: str) -> str:
+    """Return a line of a report with its status or verdict in a colour of the terminal."""
+    return _COLOURED.sub(lambda match: f"{match.group(1)}\x1b[{_COLOURS[match.group(2)]}m"
+                         f"{match.group(2)}\x1b[0m", line)
+
+
 def find_percentiles(seconds: List[float]) -> dict:
     """Return the median and the 99th percentile (nearest rank) of durations, in milliseconds."""
     ranked = sorted(seconds)
@@ -13161,14 +13186,15 @@ _STYLE = """
 body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, sans-serif }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { width: 100%; border-collapse: collapse } caption { text-align: left; color: var(--soft) }
-th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0;
-  border-bottom: 1px solid var(--line); overflow-wrap: anywhere }
-td:first-child { white-space: nowrap } code { font: .85em ui-monospace, monospace }
+table { width: 100%; border-collapse: collapse } tr { border-bottom: 1px solid var(--line) }
+th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; min-width: 5rem;
+  overflow-wrap: anywhere } th:last-child { width: 30% } td:empty { padding: 0 }
 small { display: block; color: var(--soft) } .fail { color: var(--fail); font-weight: 600 }
 .warning, .partial { color: var(--warning); font-weight: 600 } .note { color: var(--note) }
 .ok, .pass { color: var(--ok); font-weight: 600 } .skipped { color: var(--soft) }
 .unreachable { color: var(--fail); font-weight: 600 }
+@media screen and (max-width: 40rem) { thead { display: none } td { display: block;
+  padding: .2rem 0 } tr { display: block; padding: .5rem 0 } }
 @media print { :root { --ink: #000; --paper: #fff; --line: #999; --soft: #333; --fail: #8f1a11;
   --warning: #6b4500; --note: #123f94; --ok: #0d4d28 } body { margin: 0; max-width: none;
   font-size: 10pt } tr { break-inside: avoid } h2 { break-after: avoid } thead {
@@ -14431,10 +14457,8 @@ def run_probe(options: Any) -> int:
         write_reports(options, report, exchanges)
         if options.watch is None:
             break
-        lines = list_changes(before, report)
-        if lines:
-            print_text("\n".join(lines))
-            flush_out()
+        print_lines(list_changes(before, report))
+        flush_out()
         time.sleep(options.watch)
     if options.curl:
         report["curl"] = [format_curl(exchange) for exchange in exchanges
@@ -14442,11 +14466,23 @@ def run_probe(options: Any) -> int:
     if options.json:
         print_json(report)
     else:
-        for line in [*format_report(report).splitlines(), *report.get("curl", ())]:
-            # A line of the report begins with how it stands, the last with what it is.
-            words = line.replace("verdict: ", "").split()
-            print_text(line, words[0] if words else "")
+        print_report(report)
     return EXIT_OF_VERDICT[report["verdict"]]
+
+
+def print_report(report: dict) -> None:
+    """Print a probe's report for a person."""
+    print_lines(format_report(report).split("\n"))
+    for command in report.get("curl", ()):
+        print_text(command)
+
+
+def print_lines(lines: List[str]) -> None:
+    """Print lines of a report, in colour on a terminal (but see https://no-color.org)."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in lines:
+        line = escape_text(line, keep="\t")
+        print_out(paint_line(line) if is_terminal else line)
 
 
 def probe_with(options: Any, note: Callable[[Exchange], None]) -> dict:

@@ -11044,7 +11044,7 @@ def probe_spoiled(spoil, era):
         return mcpkit.probe(spoiled.url, era=era, deep=True, timeout=WAIT)
 
 
-@pytest.mark.parametrize("era, rule", RULES_OF_ERAS, ids="-".join)
+@pytest.mark.parametrize("era, rule", RULES_OF_ERAS, ids=map("-".join, RULES_OF_ERAS))
 def test_a_server_that_breaks_one_rule_fails_that_check_and_no_other(era, rule, quick):
     report = probe_spoiled(SPOILED.get(f"{era}-{rule}") or SPOILED[rule], era)
     broken = [check for check in report["checks"] if check["status"] in ("fail", "warning")]
@@ -11100,6 +11100,43 @@ def test_the_deep_checks_end_when_the_time_is_used_up():
     assert report["eras"]["legacy"]["levels"]["MUST"]["skipped"] > 10
 
 
+STRANGE_ANSWERS = {
+    "no HTTP": b"\x00\x01", "nothing": b"", "a body cut short": http_answer(b"{}")[:-1],
+    "null": http_answer({"jsonrpc": "2.0", "id": None, "result": None}),
+    "an error of odd types": http_answer({"id": [1], "error": {"code": [], "message": {}}}),
+    "lists that are none": http_answer({"result": {
+        "tools": {"a": 1}, "prompts": 5, "nextCursor": {"a": [1]}, "capabilities": []}}),
+    "tools that are none": http_answer({"id": 1, "result": {"nextCursor": "", "tools": [
+        None, {"name": ["x"], "inputSchema": {"type": "object", "properties": [], "$ref": 5,
+                                              "x-mcp-header": []}}]}}),
+    "a list": http_answer([1, [2], {"method": 5, "id": {}}]),
+    "deep nesting": http_answer(b"[" * 5000 + b"]" * 5000),
+    "a stream of odd events": b"".join(stream_answer(
+        b'data: {"method": 1, "params": []}\n\n', b"id: \xff\ndata\n\n", b"data: \xff\n\n")),
+    "an error with odd data": http_answer({"error": {"code": -32022, "data": [1]}}, "400 Bad"),
+}
+
+
+@cases(STRANGE_ANSWERS)
+@pytest.mark.parametrize("era", ("legacy", "modern"))
+def test_the_deep_checks_end_with_a_report_whatever_is_answered(case, era):
+    def answer(asked):
+        message = asked.message if isinstance(asked.message, dict) else {}
+        method, is_early = message.get("method"), not isinstance(message.get("id"), str)
+        if method == "server/discover" and is_early:
+            return http_answer(result(asked, {
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}}}))
+        is_served = method in ("initialize", "notifications/initialized", "tools/list")
+        return legacy_peer(asked) if is_served and is_early else case
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, era=era, deep=True, timeout=WAIT)
+    assert report["eras"][era]["levels"]["MUST"]["broken"] >= 1
+    for build in (mcpkit.format_report, mcpkit.format_html, mcpkit.format_junit):
+        assert "\x1b" not in build(report)
+
+
 def old_peer(asked, **answers):
     """Answer as a server of 2025-03-26 does."""
     answers["ping"] = lambda asked: http_answer(result(asked, {}))
@@ -11130,6 +11167,23 @@ def test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault():
 def test_no_session_is_left_open_by_the_deep_checks(notes):
     mcpkit.probe(notes.url, deep=True, timeout=WAIT)
     assert len(notes.mcp.sessions) == 0
+
+
+def test_headers_that_are_given_go_with_the_deep_checks_but_for_those_that_they_are_about(quick):
+    asked = []
+
+    def note(request, forward):
+        asked.append(request)
+        return forward(request)
+
+    server = build_sample_server()
+    with mcpkit.HTTPService(server, port=0) as service, Spoiled(service, note) as spoiled:
+        report = mcpkit.probe(spoiled.url, era="modern", deep=True, timeout=WAIT, headers={
+            "X-Api-Key": "a:b", "Origin": "http://localhost"})
+    assert report["verdict"] == "pass" and all(raw.find("X-Api-Key") == "a:b" for raw in asked)
+    origins = [[value for name, value in raw.headers if name.lower() == "origin"] for raw in asked]
+    assert ["http://localhost"] in origins and ["http://mcpkit-probe.invalid"] in origins
+    assert all(len(values) == 1 for values in origins)
 
 
 def test_the_deep_checks_are_for_urls():
@@ -11322,6 +11376,14 @@ def test_the_text_report_groups_findings_and_counts_the_rules_that_are_kept():
         "  note     get: 405",
         "  ok       legacy-handshake: agreed",
         "verdict: partial (7 requests, 1500 ms)"]
+
+
+def test_the_statuses_of_a_report_are_in_colour_on_a_terminal_only(target):
+    assert mcpkit.paint_line("  fail     x: fail") == "  \x1b[31mfail\x1b[0m     x: fail"
+    assert mcpkit.paint_line("  modern   pass         a") == "  modern   \x1b[32mpass\x1b[0m         a"
+    assert mcpkit.paint_line("verdict: partial (1") == "verdict: \x1b[33mpartial\x1b[0m (1"
+    assert mcpkit.paint_line("           -> fail") == "           -> fail"
+    assert "\x1b" not in run("probe", target, "--era", "modern").out
 
 
 def test_the_junit_report_is_xml_with_a_suite_an_era_and_a_case_a_check():
