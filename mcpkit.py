@@ -9218,7 +9218,266 @@ def build_http_request(url: str, body: Optional[bytes], headers: Headers, method
     return request
 
 
+# ---- URLs and redirects
+
+def is_http_url(url: str) -> bool:
+    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+                and "@" not in parts.netloc)
+    except ValueError:                            # a port that is none, an unclosed [, a bad name
+        return False
+
+
+def escape_url(url: str) -> str:
+    """Return a URL in which the characters that no URL has are escaped, but for its host."""
+    head = re.match(r"[^/]*//[^/?#]*", url).group()
+    return head + urllib.parse.quote(url[len(head):], safe=string.punctuation)
+
+
+def resolve_reference(base: str, reference: str) -> Optional[str]:
+    """Return the http URL that a reference means, None when it means none. Spec: RFC 3986, 5.
+
+    Its characters are kept as they are, but for those that no URL has, which are escaped.
+    """
+    if re.search(r"[\x00-\x1f\x7f]", reference):
+        return None                                      # urllib would drop them, and say nothing
+    try:
+        url = urllib.parse.urljoin(base, reference.strip(" "))
+    except ValueError:
+        return None
+    return escape_url(url) if is_http_url(url) else None
+
+
+def is_same_origin(url: str, other: str) -> bool:
+    """Return whether two URLs have the same scheme, host and port. Spec: RFC 6454."""
+    return split_origin(url) == split_origin(other)
+
+
+def find_redirect(url: str, status: int, headers: Headers) -> str:
+    """Return the URL that a redirected request may be sent on to; ProtocolError if to none.
+
+    Only 307 and 308 keep a POST a POST. What a request carries is meant for one origin: it goes to
+    no other, except from http to https on one host.
+    """
+    location = headers.get("location", "")
+    target = resolve_reference(url, location) if location else None
+    text = f"HTTP {status} redirects to {shorten(target or location or 'nowhere')}"
+    if status not in (307, 308) or target is None:
+        raise ProtocolError(f"{text}: use that URL if you trust it; a POST is not sent on by "
+                            "itself")
+    (scheme, host, _), (new_scheme, new_host, _) = split_origin(url), split_origin(target)
+    is_upgrade = (scheme, new_scheme, host) == ("http", "https", new_host)
+    if not is_upgrade and not is_same_origin(url, target):
+        raise ProtocolError(f"{text}, which is another origin: use that URL if you trust it; "
+                            "nothing is sent there by itself")
+    return target
+
+
+# ---- bodies
+
+class Inflater:
+    """Undoes the compression of one body, in pieces of bounded size, so that no bomb goes off."""
+
+    PIECE_BYTES = 64 * 1024
+
+    def __init__(self, coding: str):
+        self._coding = coding
+        self._zlib: Any = None
+        self._rest = b""                                 # what is still compressed
+        self._is_full = False                            # zlib may hold back more
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to take before more bytes are read."""
+        return self._is_full or bool(self._rest)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the body may end here."""
+        return self._zlib is None or (self._zlib.eof and not self._rest)
+
+    def take(self, data: bytes) -> bytes:
+        """Return the next piece of what `data` and what came before hold; else ProtocolError."""
+        import zlib
+        data = self._rest + data
+        if self._zlib is None or (self._zlib.eof and data):          # gzip may have more members
+            # Some mean by deflate the bare format, without the two bytes that zlib begins with.
+            is_bare = self._coding == "deflate" and data[0] & 0x0f != 8
+            self._zlib = zlib.decompressobj(-15 if is_bare else 47)  # 47: gzip or zlib
+        try:
+            text = self._zlib.decompress(data, self.PIECE_BYTES)
+        except zlib.error as error:
+            raise ProtocolError(f"the answer is no {self._coding}, though its Content-Encoding "
+                                f"says so ({error})") from None
+        self._rest = self._zlib.unconsumed_tail or self._zlib.unused_data
+        self._is_full = len(text) == self.PIECE_BYTES
+        return text
+
+
+def find_inflater(coding: Optional[str]) -> Optional[Inflater]:
+    """Return what undoes a Content-Encoding, None where there is nothing to undo."""
+    coding = (coding or "identity").strip().lower()
+    if coding in ("gzip", "x-gzip", "deflate"):
+        return Inflater(coding)
+    if coding in ("identity", ""):
+        return None
+    raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
+                        "for and cannot be read")
+
+
 NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
+
+
+class BodyReading:
+    """Reads the body of one response, within its limits of bytes and time."""
+
+    def __init__(self, max_bytes: int, waits: Waits):
+        self.size = 0
+        self.noted = bytearray()
+        self.is_stream = False
+        self.waits = waits
+        self._max_bytes = max_bytes
+        self.came = 0                        # bytes as they came, before they were decompressed
+        self._inflater: Optional[Inflater] = None
+        self._has_begun = False
+
+    def read_some(self, response: Any) -> bytes:
+        """Return the bytes that have come, at least one; none at the end."""
+        if not self._has_begun:
+            self._inflater = find_inflater(response.headers.get("Content-Encoding"))
+            self._has_begun = True
+        data = b""
+        while not data:
+            if self._inflater is not None and self._inflater.has_more:
+                data = self._inflater.take(b"")
+                continue
+            data = self._read_raw(response)
+            if not data:
+                break
+            data = data if self._inflater is None else self._inflater.take(data)
+        self.size += len(data)
+        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
+        if max(self.size, self.came) > self._max_bytes:
+            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+        return data
+
+    def _read_raw(self, response: Any) -> bytes:
+        if response.isclosed():              # from 3.13 on with the last byte, not after it
+            data = b""
+        else:
+            # read1 gives what there is. read(n) would wait for n bytes that may never come.
+            self.waits.left()
+            data = response.read1(65536)
+        is_cut = response.length or (self._inflater and not self._inflater.is_complete)
+        if not data and is_cut:              # of the Content-Length: http.client lets it pass
+            raise http.client.IncompleteRead(b"", response.length)
+        self.came += len(data)
+        return data
+
+    def read_all(self, response: Any) -> bytes:
+        """Return the whole body."""
+        return b"".join(iter(lambda: self.read_some(response), b""))
+
+    def finish(self, response: Any) -> None:
+        """Read the end of a stream if it is there already, so that its connection can be kept."""
+        try:
+            response.timed.left = lambda: 0.02
+            response.read1(1)
+        except (OSError, http.client.HTTPException):
+            pass
+
+
+def _lower_headers(response: Any) -> Headers:
+    if response is None:
+        return {}
+    headers: Headers = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
+TRANSPORT_FAULTS = (
+    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
+    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
+    (OSError, "WRONG_VERSION_NUMBER", "tls",
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "RECORD_LAYER_FAILURE", "tls",        # OpenSSL's word for it from 3.2 on
+     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "CERTIFICATE_REQUIRED", "tls",
+     "{host}:{port} wants to know us by a certificate: --client-cert FILE"),
+    (OSError, "ALERT_UNKNOWN_CA", "tls", "{host}:{port} does not trust our certificate"),
+    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
+    (http.client.RemoteDisconnected, "", "connection",
+     "{host}:{port} closed the connection without an answer"),
+    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
+    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
+     "its answer"),
+    (http.client.BadStatusLine, "\x15\x03", "tls",    # how a TLS server complains of plain HTTP
+     "{host}:{port} speaks TLS, not plain HTTP: use https://"),
+    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
+    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
+    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
+)
+
+
+def explain_transport_error(error: Exception, url: str, response: Any,
+                            waits: Waits) -> MCPKitError:
+    """Return the error of the family that says in one line which layer failed, and how."""
+    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
+        error = error.reason
+    if isinstance(error, MCPKitError):
+        return error
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    if isinstance(error, socket.timeout):
+        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
+                else "no answer")
+        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
+                              timed_out=True)
+    for kind, words, layer, text in TRANSPORT_FAULTS:
+        if isinstance(error, kind) and words in str(error):
+            return TransportError(f"{layer}: " + text.format(
+                host=parts.hostname, port=port, text=shorten(str(error))))
+    return TransportError(str(error))
+
+
+class FormSender:
+    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
+
+    def __init__(self, url: str, max_bytes: int, network: Network = Network()):
+        self._url = url
+        self._max_bytes = max_bytes
+        self._pool = PooledHandler(network)
+        self._opener = build_opener(self._pool)
+
+    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
+             seconds: float) -> Tuple[int, bytes]:
+        """Post a form and return the status and the body of the answer, whatever they are.
+
+        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
+        there is no answer within `seconds`, ProtocolError when it is too large.
+        """
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+                   "User-Agent": f"mcpkit/{__version__}"}
+        waits = Waits(seconds, time.monotonic() + seconds)
+        request = build_http_request(
+            self._url, urllib.parse.urlencode(form).encode("ascii"), headers, "POST", waits)
+        response = None
+        try:
+            response = self._opener.open(request, timeout=waits.left())
+            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
+        except (OSError, http.client.HTTPException, MCPKitError) as error:
+            raise explain_transport_error(error, self._url, response, waits) from None
+        finally:
+            if response is not None:
+                self._pool.give_back(response)
 
 
 # =============================================================================================
@@ -9721,267 +9980,8 @@ def find_endpoint(event: SSEEvent, url: str) -> str:
     return endpoint
 
 
-class FormSender:
-    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
-
-    def __init__(self, url: str, max_bytes: int, network: Network = Network()):
-        self._url = url
-        self._max_bytes = max_bytes
-        self._pool = PooledHandler(network)
-        self._opener = build_opener(self._pool)
-
-    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
-             seconds: float) -> Tuple[int, bytes]:
-        """Post a form and return the status and the body of the answer, whatever they are.
-
-        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
-        there is no answer within `seconds`, ProtocolError when it is too large.
-        """
-        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
-        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
-                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
-                   "User-Agent": f"mcpkit/{__version__}"}
-        waits = Waits(seconds, time.monotonic() + seconds)
-        request = build_http_request(
-            self._url, urllib.parse.urlencode(form).encode("ascii"), headers, "POST", waits)
-        response = None
-        try:
-            response = self._opener.open(request, timeout=waits.left())
-            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
-        except (OSError, http.client.HTTPException, MCPKitError) as error:
-            raise explain_transport_error(error, self._url, response, waits) from None
-        finally:
-            if response is not None:
-                self._pool.give_back(response)
-
-
-class BodyReading:
-    """Reads the body of one response, within its limits of bytes and time."""
-
-    def __init__(self, max_bytes: int, waits: Waits):
-        self.size = 0
-        self.noted = bytearray()
-        self.is_stream = False
-        self.waits = waits
-        self._max_bytes = max_bytes
-        self.came = 0                        # bytes as they came, before they were decompressed
-        self._inflater: Optional[Inflater] = None
-        self._has_begun = False
-
-    def read_some(self, response: Any) -> bytes:
-        """Return the bytes that have come, at least one; none at the end."""
-        if not self._has_begun:
-            self._inflater = find_inflater(response.headers.get("Content-Encoding"))
-            self._has_begun = True
-        data = b""
-        while not data:
-            if self._inflater is not None and self._inflater.has_more:
-                data = self._inflater.take(b"")
-                continue
-            data = self._read_raw(response)
-            if not data:
-                break
-            data = data if self._inflater is None else self._inflater.take(data)
-        self.size += len(data)
-        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        if max(self.size, self.came) > self._max_bytes:
-            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
-        return data
-
-    def _read_raw(self, response: Any) -> bytes:
-        if response.isclosed():              # from 3.13 on with the last byte, not after it
-            data = b""
-        else:
-            # read1 gives what there is. read(n) would wait for n bytes that may never come.
-            self.waits.left()
-            data = response.read1(65536)
-        is_cut = response.length or (self._inflater and not self._inflater.is_complete)
-        if not data and is_cut:              # of the Content-Length: http.client lets it pass
-            raise http.client.IncompleteRead(b"", response.length)
-        self.came += len(data)
-        return data
-
-    def read_all(self, response: Any) -> bytes:
-        """Return the whole body."""
-        return b"".join(iter(lambda: self.read_some(response), b""))
-
-    def finish(self, response: Any) -> None:
-        """Read the end of a stream if it is there already, so that its connection can be kept."""
-        try:
-            response.timed.left = lambda: 0.02
-            response.read1(1)
-        except (OSError, http.client.HTTPException):
-            pass
-
-
-def _lower_headers(response: Any) -> Headers:
-    if response is None:
-        return {}
-    headers: Headers = {}
-    for name, value in response.headers.items():
-        name = name.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
 def _ignore(*_: Any) -> None:
     """Take no notice."""
-
-
-# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
-TRANSPORT_FAULTS = (
-    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
-    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
-    (OSError, "WRONG_VERSION_NUMBER", "tls",
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "RECORD_LAYER_FAILURE", "tls",        # OpenSSL's word for it from 3.2 on
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "CERTIFICATE_REQUIRED", "tls",
-     "{host}:{port} wants to know us by a certificate: --client-cert FILE"),
-    (OSError, "ALERT_UNKNOWN_CA", "tls", "{host}:{port} does not trust our certificate"),
-    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
-    (http.client.RemoteDisconnected, "", "connection",
-     "{host}:{port} closed the connection without an answer"),
-    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
-    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
-     "its answer"),
-    (http.client.BadStatusLine, "\x15\x03", "tls",    # how a TLS server complains of plain HTTP
-     "{host}:{port} speaks TLS, not plain HTTP: use https://"),
-    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
-    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
-    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
-)
-
-
-# ---- URLs and redirects
-
-def is_http_url(url: str) -> bool:
-    """Return whether a URL names a host to be reached over HTTP, and nothing that hides in it."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        (parts.hostname or "").encode("idna")
-        return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-                and "@" not in parts.netloc)
-    except ValueError:                            # a port that is none, an unclosed [, a bad name
-        return False
-
-
-def escape_url(url: str) -> str:
-    """Return a URL in which the characters that no URL has are escaped, but for its host."""
-    head = re.match(r"[^/]*//[^/?#]*", url).group()
-    return head + urllib.parse.quote(url[len(head):], safe=string.punctuation)
-
-
-def resolve_reference(base: str, reference: str) -> Optional[str]:
-    """Return the http URL that a reference means, None when it means none. Spec: RFC 3986, 5.
-
-    Its characters are kept as they are, but for those that no URL has, which are escaped.
-    """
-    if re.search(r"[\x00-\x1f\x7f]", reference):
-        return None                                      # urllib would drop them, and say nothing
-    try:
-        url = urllib.parse.urljoin(base, reference.strip(" "))
-    except ValueError:
-        return None
-    return escape_url(url) if is_http_url(url) else None
-
-
-def is_same_origin(url: str, other: str) -> bool:
-    """Return whether two URLs have the same scheme, host and port. Spec: RFC 6454."""
-    return split_origin(url) == split_origin(other)
-
-
-def find_redirect(url: str, status: int, headers: Headers) -> str:
-    """Return the URL that a redirected request may be sent on to; ProtocolError if to none.
-
-    Only 307 and 308 keep a POST a POST. What a request carries is meant for one origin: it goes to
-    no other, except from http to https on one host.
-    """
-    location = headers.get("location", "")
-    target = resolve_reference(url, location) if location else None
-    text = f"HTTP {status} redirects to {shorten(target or location or 'nowhere')}"
-    if status not in (307, 308) or target is None:
-        raise ProtocolError(f"{text}: use that URL if you trust it; a POST is not sent on by "
-                            "itself")
-    (scheme, host, _), (new_scheme, new_host, _) = split_origin(url), split_origin(target)
-    is_upgrade = (scheme, new_scheme, host) == ("http", "https", new_host)
-    if not is_upgrade and not is_same_origin(url, target):
-        raise ProtocolError(f"{text}, which is another origin: use that URL if you trust it; "
-                            "nothing is sent there by itself")
-    return target
-
-
-# ---- bodies
-
-class Inflater:
-    """Undoes the compression of one body, in pieces of bounded size, so that no bomb goes off."""
-
-    PIECE_BYTES = 64 * 1024
-
-    def __init__(self, coding: str):
-        self._coding = coding
-        self._zlib: Any = None
-        self._rest = b""                                 # what is still compressed
-        self._is_full = False                            # zlib may hold back more
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there is something to take before more bytes are read."""
-        return self._is_full or bool(self._rest)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the body may end here."""
-        return self._zlib is None or (self._zlib.eof and not self._rest)
-
-    def take(self, data: bytes) -> bytes:
-        """Return the next piece of what `data` and what came before hold; else ProtocolError."""
-        import zlib
-        data = self._rest + data
-        if self._zlib is None or (self._zlib.eof and data):          # gzip may have more members
-            # Some mean by deflate the bare format, without the two bytes that zlib begins with.
-            is_bare = self._coding == "deflate" and data[0] & 0x0f != 8
-            self._zlib = zlib.decompressobj(-15 if is_bare else 47)  # 47: gzip or zlib
-        try:
-            text = self._zlib.decompress(data, self.PIECE_BYTES)
-        except zlib.error as error:
-            raise ProtocolError(f"the answer is no {self._coding}, though its Content-Encoding "
-                                f"says so ({error})") from None
-        self._rest = self._zlib.unconsumed_tail or self._zlib.unused_data
-        self._is_full = len(text) == self.PIECE_BYTES
-        return text
-
-
-def find_inflater(coding: Optional[str]) -> Optional[Inflater]:
-    """Return what undoes a Content-Encoding, None where there is nothing to undo."""
-    coding = (coding or "identity").strip().lower()
-    if coding in ("gzip", "x-gzip", "deflate"):
-        return Inflater(coding)
-    if coding in ("identity", ""):
-        return None
-    raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
-                        "for and cannot be read")
-
-
-def explain_transport_error(error: Exception, url: str, response: Any,
-                            waits: Waits) -> MCPKitError:
-    """Return the error of the family that says in one line which layer failed, and how."""
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
-        error = error.reason
-    if isinstance(error, MCPKitError):
-        return error
-    parts = urllib.parse.urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    if isinstance(error, socket.timeout):
-        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
-                else "no answer")
-        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
-                              timed_out=True)
-    for kind, words, layer, text in TRANSPORT_FAULTS:
-        if isinstance(error, kind) and words in str(error):
-            return TransportError(f"{layer}: " + text.format(
-                host=parts.hostname, port=port, text=shorten(str(error))))
-    return TransportError(str(error))
 
 
 class StdioTransport:
