@@ -7127,6 +7127,28 @@ def test_a_legacy_listener_is_told_of_changes_and_of_those_it_missed():
         "notifications/prompts/list_changed", "notifications/tools/list_changed"]
 
 
+def test_c109_sessions_that_come_and_go_leave_no_thread_and_no_connection_behind():
+    now = [0.0]
+    server = build_sample_server(sessions=True, session_seconds=60, runtime=(
+        mcpkit.system_runtime()._replace(now=lambda: now[0])))
+    with mcpkit.HTTPService(server, port=0) as service:
+        def visit():
+            session_id = open_session(service)
+            with LiveStream(service, None, Mcp_Session_Id=session_id):
+                now[0] += 61                       # listening, it is not idle all the same
+                assert ask(service, call("ping"), Mcp_Session_Id=session_id).status == 200
+            ask(service, b"", "DELETE", Mcp_Session_Id=session_id)
+
+        visit()
+        assert wait_until(lambda: not service.watched and not service._connections)
+        before = threading.active_count()
+        for _ in range(100):
+            visit()
+        assert wait_until(lambda: not service.watched and not service._connections)
+        assert wait_until(lambda: threading.active_count() <= before)
+        assert len(server.sessions) == 0
+
+
 def test_an_event_id_that_is_not_known_is_400_and_ends_no_session():
     with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
         session_id = open_session(service)
