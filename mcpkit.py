@@ -10028,8 +10028,12 @@ class StdioTransport:
         self._outgoing: queue.Queue = queue.Queue(1000)       # lines, then None
         self._threads = [threading.Thread(target=run, daemon=True)
                          for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
-        for thread in self._threads:
-            thread.start()
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:                     # a signal: nobody else knows of the child yet
+            self._signal("KILL")
+            raise
 
     @property
     def ended(self) -> Optional[str]:
