@@ -10001,7 +10001,6 @@ class StdioTransport:
                  env: Mapping[str, str], cwd: Optional[str]):
         import queue
         import shutil
-        import subprocess
         environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8", **env}
         # A command with a folder in it is looked for from where the child will be.
         program = shutil.which(os.path.abspath(os.path.join(cwd or "", command[0]))
@@ -10015,16 +10014,9 @@ class StdioTransport:
         self._max_bytes = max_bytes
         self._mail = Mailbox(self.url, on_message, self._describe_stderr)
         self._stderr = b""
+        self._child: Any = None
         self.pause = self._mail.pause
-        try:
-            self._child = subprocess.Popen(
-                [program, *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, env=environment, cwd=cwd,
-                start_new_session=os.name == "posix")
-        except (OSError, ValueError) as error:         # ValueError: a NUL, or = in a name
-            where = "" if cwd is None else f" in {shorten(cwd)}"
-            raise TransportError(f"cannot start {command[0]}{where}: "
-                                 f"{getattr(error, 'strerror', None) or error}") from None
+        self._start_child([program, *command[1:]], environment, cwd)
         self._outgoing: queue.Queue = queue.Queue(1000)       # lines, then None
         self._threads = [threading.Thread(target=run, daemon=True)
                          for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
@@ -10034,6 +10026,36 @@ class StdioTransport:
         except BaseException:                     # a signal: nobody else knows of the child yet
             self._signal("KILL")
             raise
+
+    def _start_child(self, command: List[str], environment: Dict[str, str],
+                     cwd: Optional[str]) -> None:
+        """Start the child, in a thread of its own: the main thread may get a signal at any time,
+        and what it raises inside of Popen would leave a child that nobody knows of."""
+        import subprocess
+        faults: List[Exception] = []
+
+        def start() -> None:
+            try:
+                self._child = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, env=environment, cwd=cwd,
+                    start_new_session=os.name == "posix")
+            except (OSError, ValueError) as error:     # ValueError: a NUL, or = in a name
+                faults.append(error)
+
+        thread = threading.Thread(target=start, daemon=True)
+        try:
+            thread.start()
+            thread.join()
+        except BaseException:
+            if thread.ident is not None:
+                thread.join()
+                self._signal("KILL")
+            raise
+        for error in faults:
+            where = "" if cwd is None else f" in {shorten(cwd)}"
+            raise TransportError(f"cannot start {command[0]}{where}: "
+                                 f"{getattr(error, 'strerror', None) or error}")
 
     @property
     def ended(self) -> Optional[str]:
@@ -10163,6 +10185,8 @@ class StdioTransport:
 
     def _signal(self, name: str) -> None:
         try:
+            if self._child is None:               # it could not be started
+                return
             if os.name == "posix":
                 import signal
                 os.killpg(self._child.pid, getattr(signal, "SIG" + name))
