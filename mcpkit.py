@@ -327,6 +327,8 @@ MAX_TASK_SECONDS = 1e9                 # for ever, as a number that JSON carries
 TASK_LOOK_SECONDS = 0.5                # how often a running task looks for what others wrote
 PROBE_SECONDS = 12.0
 PROBE_ANSWER_BYTES = 4 * 1024 * 1024
+SLOW_START_MS = 5000                   # until a stdio server has answered: some wait no longer
+GREETING_SECONDS = 0.5                 # that a stranger has to say what it is
 PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
 MAX_PROBE_PAGES = 50                   # of a list that is probed
 PROBE_SILENCE_SECONDS = 3.0            # that one of the deep checks waits for a byte
@@ -9446,6 +9448,14 @@ def explain_transport_error(error: Exception, url: str, response: Any,
     return TransportError(str(error))
 
 
+class Ending(NamedTuple):
+    """How a child process ended when its input did: the signal that it took ("": none)."""
+
+    signal: str
+    seconds: float
+    left_something: bool           # running in its group
+
+
 class FormSender:
     """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
 
@@ -10013,6 +10023,7 @@ class StdioTransport:
         self._on_junk = on_junk                  # gets lines on stdout that are no MCP
         self._max_bytes = max_bytes
         self._mail = Mailbox(self.url, on_message, self._describe_stderr)
+        self.ending: Optional[Ending] = None     # once it is closed
         self._stderr = b""
         self._child: Any = None
         self.pause = self._mail.pause
@@ -10169,6 +10180,7 @@ class StdioTransport:
             self._outgoing.put_nowait(None)
         except queue.Full:
             pass                                  # it reads nothing: the signals will end it
+        started = time.monotonic()
         for end in (None, "TERM", "KILL"):
             if end is not None:
                 self._signal(end)
@@ -10177,11 +10189,21 @@ class StdioTransport:
                 break
             except subprocess.TimeoutExpired:
                 continue
+        self.ending = Ending(end or "", time.monotonic() - started, self._has_group())
         self._signal("KILL")                      # what the child left behind in its group
         # Each thread closes its own pipe at the end. Where somebody outside the group holds the
         # other end, that end may be far away: we do not wait for it.
         for thread in self._threads:
             thread.join(2.0)
+
+    def _has_group(self) -> bool:
+        """Return whether the child, which has ended, left something running."""
+        try:
+            if os.name == "posix":
+                os.killpg(self._child.pid, 0)
+            return os.name == "posix"
+        except OSError:
+            return False
 
     def _signal(self, name: str) -> None:
         try:
@@ -12556,52 +12578,178 @@ class Check(NamedTuple):
     spec: str = ""
 
 
+class Layer(NamedTuple):
+    """One step on the way to a server, and what was seen there; `status` is as that of a Check.
+
+    `ms` is how long it took, None where nothing was waited for.
+    """
+
+    name: str
+    status: str
+    message: str
+    hint: str = ""
+    ms: Optional[float] = None
+
+
 VERDICTS = ("pass", "partial", "fail", "unreachable")      # best first
 
-# What a status in answer to a POST usually means: the check's id, what it says, what to do.
-STATUS_HINTS = {
-    301: ("redirect", "the endpoint has moved", "probe the URL in Location"),
-    302: ("redirect", "the endpoint has moved", "probe the URL in Location; if that is a login "
-          "page, something stands in front of the server"),
-    307: ("redirect", "the endpoint has moved", "probe the URL in Location"),
-    308: ("redirect", "the endpoint has moved", "probe the URL in Location"),
-    400: ("bad-request", "the server read the request and refused it",
-          "see its words: a version that it does not speak, a missing session id, or no MCP"),
-    401: ("authorization", "the server wants authorization",
-          "give it a token with --header 'Authorization: Bearer ...'"),
-    403: ("forbidden", "the server, or something in front of it, refuses this caller",
-          "check the token's rights, and rules on Origin or address"),
-    404: ("not-found", "there is nothing at this path",
-          "the endpoint is often at /mcp: probe that, or ask whoever runs the server"),
-    405: ("method-not-allowed", "this path takes no POST, so it is no MCP endpoint",
-          "the endpoint is often at /mcp; a server that takes only GET here may be of the old "
-          "HTTP+SSE transport"),
-    406: ("not-acceptable", "the server refuses the Accept header, though it names both types",
-          "look for a proxy that changes Accept"),
-    411: ("length", "the server wants a Content-Length, though it was sent",
-          "look for a proxy that changes the request"),
-    413: ("size", "the server takes no body of this size", "look for a limit in a proxy"),
-    415: ("content-type", "the server refuses application/json", "it is hardly an MCP endpoint"),
-    421: ("host", "the server does not answer to this host name",
-          "use the name it was started with, or allow this one there"),
-    429: ("rate", "the server has had too many requests", "wait as Retry-After says"),
-    502: ("gateway", "a proxy is there, but the server behind it is not", "start the server"),
-    503: ("unavailable", "the server is too busy, or not up yet", "try again soon"),
-    504: ("gateway", "a proxy waited in vain for the server behind it", "see the server's log"),
-}
+# ---- what a refusal means
+
+class Refusal(NamedTuple):
+    """What an answer means that has this status, and this pattern in a header or ("") its words.
+
+    `id` and `hint` are those of the Check; `{seen}` in a text stands for what matched.
+    """
+
+    status: int
+    header: str
+    pattern: str
+    id: str
+    message: str
+    hint: str
+
+
+# The first that fits counts, so those with a pattern stand before the one without.
+REFUSALS = (
+    Refusal(301, "", "", "redirect", "the endpoint has moved", "probe the URL in Location"),
+    Refusal(302, "location", r"log-?in|sign-?in|auth|sso|saml", "redirect",
+            "a login page stands in front of the server",
+            "have the path excepted from single sign-on: an MCP client has no browser"),
+    Refusal(302, "", "", "redirect", "the endpoint has moved", "probe the URL in Location; if that "
+            "is a login page, something stands in front of the server"),
+    Refusal(303, "", "", "redirect", "a POST is sent on to another page",
+            "this is made for browsers: the endpoint is elsewhere"),
+    Refusal(307, "", "", "redirect", "the endpoint has moved", "probe the URL in Location"),
+    Refusal(308, "", "", "redirect", "the endpoint has moved", "probe the URL in Location"),
+    Refusal(400, "", r"plain HTTP request|HTTP request to an HTTPS", "tls",
+            "this port speaks TLS, and was spoken to without", "use https:// in the URL"),
+    Refusal(400, "", r"session", "session", "the server wants a session that it knows",
+            "it may have restarted, or several processes answer: have each client always reach "
+            "the same one, or let the server do without sessions"),
+    Refusal(400, "", r"protocol.?version|unsupported.*version", "version",
+            "the server does not speak this revision", "see the revisions that it names"),
+    Refusal(400, "", r"mcp-method|mcp-name|header", "bad-request",
+            "the server misses a header, or it does not match the body",
+            "look for a proxy that drops or changes Mcp-* headers"),
+    Refusal(400, "", r"host", "host", "the server does not answer to this host name",
+            "use the name it was started with, or allow this one there"),
+    Refusal(400, "", "", "bad-request", "the server read the request and refused it",
+            "see its words: a version that it does not speak, a missing session id, or no MCP"),
+    Refusal(403, "cf-mitigated", "", "challenge", "Cloudflare wants proof of a person",
+            "have the path excepted from its bot rules"),
+    Refusal(403, "www-authenticate", r"insufficient_scope", "forbidden", "the token lacks a scope",
+            "log in again, and ask for the scope that the challenge names"),
+    Refusal(403, "", r"origin", "origin", "the server refuses the Origin, or that there is none",
+            "allow it in the server's settings: the probe sends none, as no program does"),
+    Refusal(403, "", r"\bhost\b", "host", "the server does not answer to this host name",
+            "use the name it was started with, or allow this one there"),
+    Refusal(403, "", "", "forbidden",
+            "the server, or something in front of it, refuses this caller", "check the "
+            "token's rights, and rules on address or region"),
+    Refusal(404, "", r"session", "session", "the server does not know the session (any more)",
+            "it may have restarted, or several processes answer: have each client always reach "
+            "the same one"),
+    Refusal(404, "", r"cannot post", "not-found", "the program has no route for a POST here",
+            "the endpoint is often at /mcp: probe that, or look for it in the program"),
+    Refusal(404, "", "", "not-found", "there is nothing at this path",
+            "the endpoint is often at /mcp: probe that, or ask whoever runs the server"),
+    Refusal(405, "allow", r"\bpost\b", "method-not-allowed",
+            "the POST was refused though Allow names it", "look for a proxy that refuses POST"),
+    Refusal(405, "", "", "method-not-allowed", "this path takes no POST, so it is no MCP endpoint",
+            "the endpoint is often at /mcp; a server that takes only GET here may be of the old "
+            "HTTP+SSE transport"),
+    Refusal(406, "", "", "not-acceptable",
+            "the server refuses the Accept header, though it names both types",
+            "look for a proxy that changes Accept"),
+    Refusal(407, "", "", "proxy", "a proxy wants credentials",
+            "give them in HTTP_PROXY: http://USER:PASSWORD@HOST:PORT"),
+    Refusal(411, "", "", "length", "the server wants a Content-Length, though it was sent",
+            "look for a proxy that changes the request"),
+    Refusal(413, "", "", "size", "the server takes no body of this size, though it is small",
+            "look for a limit in a proxy (nginx: client_max_body_size)"),
+    Refusal(415, "", "", "content-type", "the server refuses application/json",
+            "it is hardly an MCP endpoint"),
+    Refusal(421, "", "", "host", "the server does not answer to this host name",
+            "use the name it was started with, or allow this one there"),
+    Refusal(429, "retry-after", r".+", "rate", "the server has had too many requests",
+            "try again after {seen} (its Retry-After: seconds, or a date)"),
+    Refusal(429, "", "", "rate", "the server has had too many requests", "try again later"),
+    Refusal(500, "", "", "status", "the server failed", "see the server's log"),
+    Refusal(501, "", "", "method-not-allowed", "the server knows no POST",
+            "it may serve files only: the endpoint is elsewhere"),
+    Refusal(502, "server", r".+", "gateway",
+            "{seen} is there, but cannot reach the server behind it",
+            "start the server, and check the address that the proxy has for it"),
+    Refusal(502, "", "", "gateway", "a proxy is there, but the server behind it is not",
+            "start the server, and check the address that the proxy has for it"),
+    Refusal(503, "retry-after", r".+", "unavailable", "the server is too busy, or not up yet",
+            "try again after {seen} (its Retry-After: seconds, or a date)"),
+    Refusal(503, "", "", "unavailable", "the server is too busy, or not up yet", "try again soon"),
+    Refusal(504, "", "", "gateway", "a proxy waited in vain for the server behind it",
+            "see the server's log"),
+    Refusal(511, "", "", "captive-portal", "the network wants you to log in first",
+            "open any page in a browser"),
+    Refusal(521, "", "", "gateway", "Cloudflare is there, but the server behind it refuses it",
+            "start the server, and let Cloudflare's addresses in"),
+    Refusal(522, "", "", "gateway", "Cloudflare waited in vain for the server behind it",
+            "let Cloudflare's addresses in, and see the server's log"),
+    Refusal(526, "", "", "gateway", "Cloudflare does not trust the certificate of the server "
+            "behind it", "renew that certificate"),
+)
+OTHER_REFUSALS = (
+    (500, Refusal(0, "", "", "status", "the server failed", "see the server's log")),
+    (300, Refusal(0, "", "", "status", "no success", "see its words")),
+)
+
+
+# Of a refusal: what else says why, or who refuses.
+TELLING_HEADERS = ("location", "allow", "retry-after", "mcp-name", "mcp-method", "x-error",
+                   "proxy-authenticate", "cf-ray", "via")
+
+
+def find_refusal(status: int, headers: Headers, text: str) -> Refusal:
+    """Return what a status other than success means, texts filled in with what was seen."""
+    for refusal in REFUSALS:
+        words = headers.get(refusal.header) if refusal.header else text
+        match = words is not None and status == refusal.status and re.search(
+            refusal.pattern, words, re.IGNORECASE)
+        if match:
+            seen = shorten(match[0], 80)
+            return refusal._replace(message=refusal.message.replace("{seen}", seen),
+                                    hint=refusal.hint.replace("{seen}", seen))
+    return next(refusal for least, refusal in OTHER_REFUSALS if status >= least)
+
+
+def find_words(text: str) -> str:
+    """Return what the body of a refusal says to a person."""
+    with contextlib.suppress(ValueError):
+        value = parse_json(text.encode("utf-8", "surrogatepass"), max_depth=MAX_ANSWER_DEPTH)
+        for name in ("error", "message", "detail", "title"):
+            if isinstance(value, dict) and value.get(name):
+                value = value[name]
+        return value if isinstance(value, str) else shorten(value)
+    return find_title(text) or text.strip()
+
+
+def reveal_encoded(text: str) -> str:
+    """Return text with what its values in base64 say behind them, as Mcp-* headers have them."""
+    def reveal(match: Any) -> str:
+        value = parse_header_value(match[0])
+        return match[0] if value is None else f"{match[0]} ({value})"
+
+    return re.sub(r"=\?base64\?[A-Za-z0-9+/]*=*\?=", reveal, text)
 
 
 def explain_status(status: int, headers: Headers, text: str) -> Check:
     """Return what an HTTP status other than success means to somebody looking for MCP."""
-    name, message, hint = STATUS_HINTS.get(
-        status, ("status", "the server failed" if status >= 500 else "no success",
-                 "see the server's log" if status >= 500 else "see its words"))
     if status == 401:
         return explain_challenge(headers)
-    seen = shorten(find_title(text) or text.strip())
-    if "location" in headers and 300 <= status < 400:
-        seen = "Location: " + shorten(headers["location"])
-    return Check(name, "fail", f"HTTP {status}: {message}" + (f" ({seen})" if seen else ""), hint)
+    refusal = find_refusal(status, headers, text)
+    words = [find_words(text)]
+    words += [f"{name}: {headers[name]}" for name in TELLING_HEADERS if name in headers]
+    seen = ", ".join(shorten(reveal_encoded(word)) for word in words if word)
+    return Check(refusal.id, "fail", f"HTTP {status}: {refusal.message}"
+                 + (f" ({seen})" if seen else ""), refusal.hint)
 
 
 def explain_challenge(headers: Headers) -> Check:
@@ -12640,16 +12788,28 @@ def explain_body(status: Optional[int], headers: Headers, text: str) -> Check:
                  "streamable-http, Sending Messages")
 
 
-# What to do about a layer that fails, by the word that TRANSPORT_FAULTS begins with.
-REACH_HINTS = {
-    "name": "check the spelling of the host, and this machine's name service",
-    "connect": "check address and port, that the server runs, and that no firewall is between",
-    "tls": "check http against https, and the certificate",
-    "proxy": "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
-    "connection": "see the server's log: it gave up on us",
-    "http": "another program may listen at this port",
-    "command not found": "check its spelling and the PATH",
+# The word with which an error from below HTTP begins, to the layer and what to do about it.
+FAULTS_BELOW = {
+    "name": ("name", "check the spelling of the host, and this machine's name service"),
+    "connect": ("tcp", "check address and port, that the server runs, and that no firewall is "
+                "between"),
+    "tls": ("tls", "check http against https, and the certificate"),
+    "proxy": ("proxy", "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"),
+    "connection": ("http", "see the server's log: it gave up on us"),
+    "http": ("http", "another program listens at this port"),
+    "command not found": ("start", "check its spelling and the PATH"),
 }
+
+
+def explain_fault(error: MCPKitError) -> Layer:
+    """Return the layer that an error from below HTTP is of, what was seen, and what to do."""
+    text = escape_text(str(error))
+    word, _, rest = text.partition(": ")
+    if word in FAULTS_BELOW:
+        layer, hint = FAULTS_BELOW[word]
+        return Layer(layer, "fail", text if layer == "start" else rest, hint)
+    layer = "content" if text.startswith("headers received") else "http"
+    return Layer(layer, "fail", text, "is it stuck, or slow? --timeout gives it longer")
 
 
 def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
@@ -12657,14 +12817,12 @@ def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
     if exchange is not None and exchange.status == 401:      # also one with a JSON-RPC error in it
         return explain_challenge(exchange.headers)
     if isinstance(error, MCPError):
-        inside = " inside a 200: the request arrived, and was refused" \
-            if error.http_status == 200 else ""
-        return Check("error", "fail", f"{escape_text(str(error))}{inside}",
-                     "the server says what it wants; see also its log")
+        return explain_error(error, exchange)
     if isinstance(error, TransportError):
-        return Check("reach", "fail", escape_text(str(error)),
-                     REACH_HINTS.get(str(error).partition(":")[0],
-                                     "is it stuck, or slow? --timeout gives it longer"))
+        layer = explain_fault(error)
+        stranger = find_stranger(layer.message) if layer.name == "http" else ""
+        return Check("reach", "fail", layer.message + (f": that is {stranger}" if stranger else ""),
+                     layer.hint)
     status = exchange.status if exchange else None
     if exchange is None or status is None:
         return Check("protocol", "fail", escape_text(str(error)))
@@ -12673,8 +12831,43 @@ def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
         return explain_status(status, exchange.headers, text)
     kind = parse_media_type(exchange.headers.get("content-type"))
     if exchange.is_stream or kind == JSON_TYPE:
-        return Check("protocol", "fail", escape_text(str(error)))
+        return Check("protocol", "fail", escape_text(str(error)),
+                     "the server's answer breaks a rule: see its log, or ask its author",
+                     "streamable-http, Sending Messages")
     return explain_body(status, exchange.headers, text)
+
+
+def explain_error(error: MCPError, exchange: Optional[Exchange]) -> Check:
+    """Return the check for a JSON-RPC error; its HTTP status says more of what to do."""
+    status = error.http_status
+    if status == 200 or status is None:
+        inside = " inside a 200: the request arrived, and was refused" if status else ""
+        return Check("error", "fail", f"{escape_text(str(error))}{inside}",
+                     "the server says what it wants; see also its log")
+    headers = exchange.headers if exchange is not None else {}
+    refusal = find_refusal(status, headers, error.message)
+    return Check("error" if status == 400 else refusal.id, "fail",
+                 escape_text(reveal_encoded(str(error))), refusal.hint)
+
+
+# How a program that speaks no HTTP begins, to what it is.
+STRANGERS = (
+    (r"SSH-[12]", "an SSH server"), (r"HTTP/[01]", "a server of plain HTTP"),
+    (r"[\x15\x16]\x03|\\x1[56]\\x03", "a TLS server: use https://"),
+    (r"(-ERR|-NOAUTH|-DENIED|\+PONG)", "a Redis server"), (r"\+OK", "a POP3 server"),
+    (r"220[ -].*(smtp|mail)", "a mail server"), (r"220[ -]", "an FTP or mail server"),
+    (r"\* OK", "an IMAP server"), (r"RFB ", "a VNC server"), (r"AMQP", "an AMQP broker"),
+)
+# Programs that say nothing which could tell them, by the port that is usually theirs.
+USUAL_PORTS = {22: "SSH", 25: "SMTP", 1433: "SQL Server", 3306: "MySQL", 5432: "PostgreSQL",
+               6379: "Redis", 9092: "Kafka", 11211: "memcached", 27017: "MongoDB"}
+
+
+def find_stranger(text: str) -> str:
+    """Return what kind of server said this, or "" where it is not known."""
+    said = text.rpartition("in HTTP: ")[2]
+    return next((name for pattern, name in STRANGERS
+                 if re.match(pattern, said, re.IGNORECASE | re.DOTALL)), "")
 
 
 # What to do about a note on the way: one that ends in "ok" names addresses.
@@ -12728,34 +12921,65 @@ def explain_tools(tools: List[Any]) -> List[Check]:
 def explain_junk(lines: List[Tuple[int, str]]) -> List[Check]:
     """Return a line about each that a stdio server printed where only messages may be."""
     return [Check("stdout", "warning", f"not MCP on stdout, line {number}: {text}",
+                  "have it write UTF-8 (PYTHONUTF8=1), and only messages"
+                  if "\ufffd" in text or "\\x00" in text else
                   "print to standard error: standard output is the protocol's",
                   "basic/transports/stdio") for number, text in lines]
+
+
+def explain_ending(ending: Ending) -> Layer:
+    """Return how a stdio server took the end of its input."""
+    ms = ending.seconds * 1000
+    if ending.signal:
+        return Layer("exit", "warning", "it did not end when its input did: it took "
+                     f"SIG{ending.signal}", "end at the end of standard input, as clients expect",
+                     ms)
+    if ending.left_something:
+        return Layer("exit", "warning", "it ended, but left processes running",
+                     "end what the server starts before it ends", ms)
+    return Layer("exit", "ok", "it ended when its input did", "", ms)
 
 
 class EraReport:
     """What the probe found in one era; `to_json` is its part of the report."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, is_http: bool):
         self.name = name
         self.verdict = "fail"
         self.checks: List[Check] = []
+        self.fault: Optional[Check] = None        # what ended it early
+        self.failed_layer = ""                    # where that was
+        self._is_http = is_http
+        self._exchanges: List[Exchange] = []      # of this era
+        self._opening = 0                         # how many of them opened the conversation
+        self._junk: List[Tuple[int, str]] = []    # what a stdio server printed beside messages
+        self._ending: Optional[Ending] = None     # of a stdio server
         self._facts: dict = {"protocolVersion": None, "serverInfo": {}, "session": False,
                              "tools": []}
+
+    def stop(self, layer: Layer) -> None:
+        """Take note that nothing can be asked, for a layer below fails."""
+        self.verdict, self.failed_layer = "unreachable", layer.name
+        self.fault = Check("reach", "fail", layer.message, layer.hint)
+        self.checks.append(self.fault)
 
     def run(self, client: Client, exchanges: List[Exchange]) -> None:
         """Go through the era's opening and its tool list, and note what is seen."""
         start = len(exchanges)
         try:
             client.connect()
+            self._opening = len(exchanges) - start
             self._note_opening(client)
             result = client.request("tools/list")
             tools = result.get("tools")
             if not isinstance(tools, list):
                 raise ProtocolError(f"tools/list has no list of tools: {shorten(result)}")
         except MCPKitError as error:
-            self._note_failure(error, exchanges[-1] if len(exchanges) > start else None)
+            self._exchanges = exchanges[start:]
+            self._note_failure(error)
             return
-        for exchange in exchanges[start:]:
+        self._exchanges = exchanges[start:]
+        for exchange in self._exchanges:
             self.checks += explain_exchange(exchange)
         self.checks += explain_tools(tools)
         if "nextCursor" in result:
@@ -12782,95 +13006,892 @@ class EraReport:
                                      spec="2025-11-25 basic/transports, Session Management"))
         if client.transport == SSETransport.name:
             self.checks.append(Check(
-                "transport", "ok", "legacy SSE: the POST was refused, and a GET opened an event "
+                "transport", "note", "legacy SSE: the POST was refused, and a GET opened an event "
                 "stream that begins with the event endpoint: the HTTP+SSE transport of 2024-11-05",
                 "newer clients want Streamable HTTP", "2025-11-25 basic/transports, Backwards "
                 "Compatibility"))
 
-    def _note_failure(self, error: MCPKitError, exchange: Optional[Exchange]) -> None:
+    def _note_failure(self, error: MCPKitError) -> None:
+        exchange = self._exchanges[-1] if self._exchanges else None
         check = explain_failure(error, exchange)
+        if not self._is_http and isinstance(error, TransportError):
+            check = check._replace(hint="run the command by hand, and see what it says" if
+                                   "exited with" in check.message else check.hint)
+        self.fault = check
         self.checks.append(check)
+        self.failed_layer = LAYER_OF_CHECK.get(check.id, "tools" if self.version else "handshake")
+        if check.id == "protocol" and self._is_http and exchange is not None and (
+                exchange.error or "jsonrpc" not in (read_object(exchange.answer) or {})):
+            self.failed_layer = "content"         # it could not even be read as a message
         if isinstance(error, TransportError):
             self.verdict = "unreachable"
-        elif exchange is not None and exchange.status == 401 and check.status == "note":
+            if self._is_http or "command not found" in check.message:
+                self.failed_layer = explain_fault(error).name
+            elif self.version is None and not error.timed_out:
+                self.failed_layer = "start"       # it has ended instead of answering
+        elif check.id == "authorization" and check.status == "note":
             self.verdict = "partial"
 
-    def describe(self) -> str:
-        """Return the era's result as one line for a person."""
-        facts, info = self._facts, self._facts["serverInfo"]
-        if facts["protocolVersion"] is None:
-            return f"{self.checks[-1].message}"
-        tools = facts["tools"]
-        names = ", ".join(tools[:5]) + (", ..." if len(tools) > 5 else "")
-        return escape_text(
-            f"{facts['protocolVersion']}, {info.get('name', 'unnamed')} "
-            f"{info.get('version', '')}".rstrip() + f", {len(tools)} tools"
-            + (f": {names}" if tools else "") + (", with a session" if facts["session"] else ""))
+    def note_child(self, junk: List[Tuple[int, str]], ending: Optional[Ending]) -> None:
+        """Take note of what a stdio server printed beside messages, and how it ended."""
+        self._junk, self._ending = junk, ending
+        self.checks[:0] = explain_junk(junk)
+
+    def restate(self, layer: Layer) -> None:
+        """Replace what ended it by what a closer look has shown."""
+        fault = self.fault._replace(message=layer.message, hint=layer.hint)
+        self.checks[self.checks.index(self.fault)] = self.fault = fault
+        self.failed_layer = layer.name
+
+    # ---- as layers
+
+    @property
+    def depth(self) -> int:
+        """How many layers were passed."""
+        return LAYERS.index(self.failed_layer) if self.failed_layer else len(LAYERS)
+
+    @property
+    def name_of_server(self) -> str:
+        """What the server calls itself."""
+        info = self._facts["serverInfo"]
+        return f"{info.get('name', 'a nameless server')} {info.get('version', '')}".rstrip()
+
+    @property
+    def refusal_headers(self) -> Headers:
+        """The headers of the answer that ended it."""
+        return self._exchanges[-1].headers
+
+    @property
+    def server_info(self) -> dict:
+        """What the server says of itself."""
+        return self._facts["serverInfo"]
+
+    @property
+    def version(self) -> Optional[str]:
+        """The revision that was agreed on, None if none was."""
+        return self._facts["protocolVersion"]
+
+    def list_layers(self, versions: Sequence[str]) -> List[Layer]:
+        """Return what the conversation showed, up to the layer that ended it.
+
+        `versions` are the revisions that were agreed on in all eras.
+        """
+        layers = [Layer(name, status, message, "", ms)
+                  for name, status, message, ms in self._list_seen(versions)
+                  if message and LAYERS.index(name) < self.depth]
+        if self.fault is not None:
+            status = "warning" if self.verdict == "partial" else "fail"
+            layers.append(Layer(self.failed_layer, status, self.fault.message, self.fault.hint,
+                                self._find_ms(-1, None)))
+        return layers + ([explain_ending(self._ending)] if self._ending is not None else [])
+
+    def _list_seen(self, versions: Sequence[str]) -> Iterator[Tuple[str, str, str, Any]]:
+        """Yield name, status, message ("": nothing was seen) and milliseconds of each layer."""
+        first = self._exchanges[0] if self._exchanges else None
+        if first is not None and first.status is not None:
+            yield "http", "ok", describe_answer(first), self._find_ms(0, 1)
+            yield "content", "ok", describe_body(first), None
+        elif not self._is_http and first is not None:
+            yield "start", "ok", "it runs", None
+            yield "output", "warning" if self._junk else "ok", (
+                f"{len(self._junk)} lines that are no messages" if self._junk
+                else "messages only" if self.version else ""), None
+        if self.version is None:
+            return
+        yield "era", "ok", " and ".join(
+            f"{version} ({'modern' if version in MODERN_VERSIONS else 'legacy'})"
+            for version in versions), None
+        took = self._find_ms(0, self._opening)
+        is_slow = not self._is_http and took > SLOW_START_MS
+        yield ("handshake", "note" if is_slow else "ok", escape_text(self.name_of_server)
+               + (" starts slowly: clients may give up on it" if is_slow else ""), took)
+        if self._is_http and self.name == "legacy":
+            yield "session", "ok", ("one was opened, and ended" if self._facts["session"]
+                                    else "none: the server is stateless"), None
+        if self._is_http:
+            given = any(name.lower() == "authorization" for name in first.request_headers)
+            yield "authorization", "ok", ("the credentials given are taken" if given
+                                          else "none is asked for"), None
+        tools = [shorten(tool, 80) for tool in self._facts["tools"]]
+        more = ", ..." if len(tools) > 5 else ""
+        yield ("tools", "ok" if tools else "warning",
+               f"{len(tools)}: {', '.join(tools[:5])}{more}" if tools
+               else "tools/list names no tool", self._find_ms(self._opening, None))
+
+    def _find_ms(self, start: int, end: Optional[int]) -> Optional[float]:
+        """Return how long some of the exchanges took."""
+        exchanges = self._exchanges[start:end]
+        return sum(exchange.seconds for exchange in exchanges) * 1000 if exchanges else None
 
     def to_json(self) -> dict:
         """Return the verdict and the facts."""
         return {"verdict": self.verdict, **self._facts}
 
 
+def describe_answer(exchange: Exchange) -> str:
+    """Return what HTTP said in one exchange."""
+    server = exchange.headers.get("server")
+    return f"HTTP {exchange.status} to a {exchange.method}" + (
+        f", from {shorten(server, 80)}" if server else "")
+
+
+def describe_body(exchange: Exchange) -> str:
+    """Return what the body of one exchange was, "" when there was none."""
+    kind = parse_media_type(exchange.headers.get("content-type"))
+    return f"{shorten(kind, 80) or 'no content type'}, {exchange.size:,} bytes" \
+        if exchange.size else ""
+
+
+# ---- the layers below HTTP
+
+# In the order in which they are passed; those of stdio among them.
+LAYERS = ("target", "name", "proxy", "tcp", "tls", "start", "http", "content", "output", "era",
+          "handshake", "session", "authorization", "tools", "exit")
+# A check that ends a conversation to its layer; any other is of the stage that was reached.
+LAYER_OF_CHECK = {**{refusal.id: "http" for refusal in REFUSALS}, "status": "http",
+                  "content": "content", "authorization": "authorization", "tls": "tls",
+                  "bad-request": "handshake", "version": "handshake", "session": "session"}
+
+
+class Ground:
+    """Looks at what HTTP will stand on, each layer once and in order; no request is sent."""
+
+    def __init__(self, url: str, network: Network, waits: Waits):
+        self._url, self._network, self._waits = url, network, waits
+        self._way, self._bypassed = find_way(url, network)
+        near = self._way.proxy or self._way            # who is connected to
+        self._host, self._port = near.host, near.port
+        self._addresses: list = []
+
+    def look(self) -> List[Layer]:
+        """Return the layers up to the first that fails."""
+        layers: List[Layer] = []
+        for look in (self._describe_target, self._resolve, self._describe_proxy, self._connect,
+                     self._secure):
+            started = time.monotonic()
+            try:
+                layer = look()
+            except (OSError, http.client.HTTPException, TransportError) as error:
+                layer = explain_fault(explain_transport_error(error, self._url, None, self._waits))
+            is_waiting = layer.name not in ("target", "proxy")
+            layers.append(layer._replace(ms=(time.monotonic() - started) * 1000 if is_waiting
+                                         else None))
+            if layer.status == "fail":
+                break
+        return layers
+
+    def _describe_target(self) -> Layer:
+        path = urllib.parse.urlsplit(self._url).path or "/"
+        return Layer("target", "ok", f"{self._way.scheme} at {self._way.address}, path "
+                     f"{shorten(path)}")
+
+    def _resolve(self) -> Layer:
+        self._addresses = find_addresses(self._host, self._port, self._waits)
+        found = [entry[4][0] for entry in self._addresses]
+        whose = " (the proxy; it looks up the server itself)" if self._way.proxy else ""
+        return Layer("name", "ok", f"{self._host} is an address{whose}"
+                     if found == [self._host] else f"{self._host}{whose} is {', '.join(found)}")
+
+    def _describe_proxy(self) -> Layer:
+        if self._way.proxy is None:
+            return Layer("proxy", "ok", self._bypassed or "none is set")
+        return Layer("proxy", "ok", f"through {format_address(self._host, self._port)}")
+
+    def _connect(self) -> Layer:
+        outcomes: Dict[str, str] = {}
+        for left, entry in zip(range(len(self._addresses), 0, -1), self._addresses):
+            seconds = min(self._waits.left() / (left + 1), ADDRESS_SECONDS)
+            outcomes[entry[4][0]] = try_address(entry, seconds)
+        good = [address for address, outcome in outcomes.items() if outcome == "ok"]
+        seen = ", ".join(f"{address} {outcome}" for address, outcome in outcomes.items())
+        if not good:
+            verb = "answers" if "silent" in outcomes.values() else "listens"
+            whose = "the proxy, " if self._way.proxy else ""
+            return Layer("tcp", "fail", f"nothing {verb} at {whose}"
+                         f"{format_address(self._host, self._port)} ({seen})", FAULTS_BELOW[
+                             "proxy" if self._way.proxy else "connect"][1])
+        if len(good) < len(outcomes):
+            return Layer("tcp", "note", seen, "a client that tries one address only may fail: "
+                         f"have the server listen at all, or put {good[0]} into the URL")
+        return Layer("tcp", "ok", seen)
+
+    def _secure(self) -> Layer:
+        if self._way.scheme == "http":
+            return Layer("tls", "ok", "none: plain HTTP")
+        import ssl
+        context = build_tls_context(self._network)
+        with dial(self._way, self._waits, []) as sock:
+            try:
+                sock.settimeout(self._waits.left())
+                with context.wrap_socket(sock, server_hostname=self._way.host) as secure:
+                    return describe_tls(secure)
+            except ssl.SSLCertVerificationError as error:
+                fault = explain_fault(explain_certificate(error, self._way, self._waits))
+                return fault._replace(hint=CERTIFICATE_HINTS.get(error.verify_code, fault.hint))
+            except OSError as error:
+                fault = explain_transport_error(error, self._url, None, self._waits)
+        return self._explain_no_tls(explain_fault(fault))
+
+    def _explain_no_tls(self, fault: Layer) -> Layer:
+        """Return what it is that does not speak TLS, if it says so when asked without."""
+        greeting = self._read_greeting()
+        stranger = find_stranger(greeting)
+        if not stranger:
+            return Layer("tls", "fail", f"no TLS handshake: {fault.message}", fault.hint)
+        is_http = greeting.startswith("HTTP/")
+        return Layer("tls", "fail", f"{self._way.address} speaks no TLS: it is {stranger} "
+                     f"({shorten(greeting.splitlines()[0], 80)})",
+                     "use http:// in the URL" if is_http else FAULTS_BELOW["http"][1])
+
+    def _read_greeting(self) -> str:
+        """Return the start of what is said to somebody who says nothing, or but HEAD."""
+        try:
+            with dial(self._way, self._waits, []) as sock:
+                for said in (b"", b"HEAD / HTTP/1.0\r\n\r\n"):
+                    sock.sendall(said)
+                    sock.settimeout(min(GREETING_SECONDS, self._waits.left()))
+                    with contextlib.suppress(socket.timeout):
+                        return sock.recv(256).decode("latin-1")
+        except (OSError, http.client.HTTPException, TransportError):
+            pass
+        return ""
+
+    def explain_no_http(self, fault: Check) -> Layer:
+        """Return what it is that closes connections without HTTP: one more connection tells TLS."""
+        hint = fault.hint
+        if self._way.scheme == "http" and self._way.proxy is None:
+            waits = self._waits._replace(silence=2.0)
+            with contextlib.suppress(OSError, ValueError, TransportError):
+                open_unchecked(self._way, waits).close()
+                return Layer("tls", "fail", f"{self._way.address} speaks TLS, not plain HTTP",
+                             "use https:// in the URL")
+            usual = USUAL_PORTS.get(self._port)
+            hint = f"this is the usual port of {usual}, which speaks no HTTP" if usual else hint
+        return Layer("http", "fail", fault.message, hint)
+
+
+def try_address(entry: tuple, seconds: float) -> str:
+    """Return "ok" when a TCP connection to an entry of getaddrinfo succeeds, else why not."""
+    family, kind, protocol, _, address = entry
+    try:
+        with socket.socket(family, kind, protocol) as sock:
+            sock.settimeout(seconds)
+            sock.connect(address)
+            return "ok"
+    except OSError as error:
+        return describe_refusal(error)
+
+
+# What to do about a certificate, by the number that OpenSSL has for its fault.
+TRUST_HINT = ("give the certificate of its authority to clients (--cacert FILE), or have it issued "
+              "by one that they know")
+CERTIFICATE_HINTS = {
+    9: "set the clock of this machine, or of the one that made the certificate",
+    10: "have it renewed, and the server restarted", 18: TRUST_HINT, 19: TRUST_HINT,
+    20: TRUST_HINT, 21: TRUST_HINT, 62: "use a name in the URL that the certificate has",
+    64: "use a name in the URL that the certificate has",
+}
+
+
+def describe_tls(secure: Any) -> Layer:
+    """Return the layer of a TLS connection that can be trusted."""
+    certificate = parse_certificate(secure.getpeercert(binary_form=True))
+    names = certificate.names or certificate.subject
+    return Layer("tls", "ok", f"{secure.version()}, for {names}, issued by "
+                 f"{certificate.issuer}, until {certificate.ends}")
+
+
+# ---- finding an endpoint from a page or a bare host; nothing of it is ratified
+
+MAX_DISCOVERY_REQUESTS = 12
+CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
+FOLKLORE_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
+                  "/.well-known/mcp-server-card")
+# The members of such a document under which an endpoint was seen, "*" being any member or item.
+FOLKLORE_PLACES = ("url", "endpoint", "endpoints.streamable_http", "transport.endpoint",
+                   "transports.*.url", "remotes.*.url", "mcpServers.*.url")
+CONFIRM_REQUESTS = 4                   # that a handshake in an era still to be found may take
+
+
+class Lead(NamedTuple):
+    """A URL that may name an endpoint, or be one; what `kind` of document is expected there.
+
+    Leads of the lowest `rank` are followed first; `source` says who named it.
+    """
+
+    rank: int
+    kind: str
+    url: str
+    source: str
+
+
+_BARE_TARGET = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
+                          r"(:\d+)?([/?].*)?")
+
+
+def complete_url(target: str) -> str:
+    """Return a target with the scheme that it lacks: http for this machine, else https."""
+    match = _BARE_TARGET.fullmatch(target)
+    return target if match is None else ("http" if is_loopback(match[1]) else "https") + (
+        f"://{target}")
+
+
+def resolve_link(base: str, reference: Any) -> str:
+    """Return the http URL that a document's reference means, else the reference itself."""
+    try:
+        url = urllib.parse.urljoin(base, reference)
+        return escape_url(url) if is_http_url(url) else str(reference)
+    except (TypeError, ValueError):               # an unclosed [, say
+        return str(reference)
+
+
+def is_near(url: str, target: str) -> bool:
+    """Return whether a URL is on the target's host or a subdomain of it, and on its port."""
+    if not is_http_url(url):
+        return False
+    (scheme, host, port), (old_scheme, old_host, old_port) = map(split_origin, (url, target))
+    return port == old_port and scheme in (old_scheme, "https") and (
+        host == old_host or host.endswith("." + old_host))
+
+
+def list_leads(target: str) -> List[Lead]:
+    """Return where to look first. The page may name more."""
+    def at(path: str) -> str:
+        return urllib.parse.urljoin(target, path)
+
+    path = urllib.parse.urlsplit(target).path.rstrip("/")
+    return [Lead(0, "page", target, "the page"), Lead(1, "catalog", at(CATALOG_PATH), "well-known"),
+            Lead(3, "resource", at(RESOURCE_METADATA_PATH), "RFC 9728"),
+            *(Lead(5, "folklore", at(name), "folklore") for name in FOLKLORE_PATHS),
+            *([] if path == "/mcp" else [Lead(6, "endpoint", at("/mcp"), "the usual path")])]
+
+
+_LINK = re.compile(r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)""")
+_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))""")
+
+
+def parse_links(header: str, page: str) -> List[Tuple[str, str]]:
+    """Return (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
+    import html
+    found = [(target, parameters) for target, parameters in _LINK.findall(header)]
+    found += [("", attributes) for attributes in re.findall(r"<link\b([^>]*)>", page, re.I)]
+    links = []
+    for target, text in found:
+        members = {name.lower(): html.unescape("".join(values))
+                   for name, *values in _ATTRIBUTE.findall(text)}
+        links += [(relation.lower(), target or members.get("href", ""))
+                  for relation in members.get("rel", "").split()]
+    return links
+
+
+def read_page(exchange: Exchange, lead: Lead) -> List[Lead]:
+    """Return what a page and its Link header name."""
+    kinds = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"), "mcp-server": (4, "endpoint")}
+    return [Lead(*kinds[relation], resolve_link(lead.url, reference), f"link {relation}")
+            for relation, reference in parse_links(
+                exchange.headers.get("link", ""), exchange.answer.decode("utf-8", "replace"))
+            if relation in kinds and reference]
+
+
+def read_catalog(value: dict, lead: Lead) -> List[Lead]:
+    """Return the cards, nested catalogs and inline cards' endpoints in an AI catalog."""
+    leads: List[Lead] = []
+    entries = value.get("entries")
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        kind = entry.get("type") or entry.get("mediaType")
+        if kind in CARD_TYPES and isinstance(entry.get("data"), dict):
+            leads += read_card(entry["data"], lead)
+        elif isinstance(entry.get("url"), str) and kind in (*CARD_TYPES, CATALOG_TYPE):
+            leads.append(Lead(1, "card" if kind in CARD_TYPES else "catalog",
+                              resolve_link(lead.url, entry["url"]), "the catalog"))
+    return leads
+
+
+def read_card(value: dict, lead: Lead) -> List[Lead]:
+    """Return the endpoints of a server card, its variables filled in with their defaults."""
+    remotes = value.get("remotes")
+    leads = []
+    for remote in remotes if isinstance(remotes, list) else ():
+        if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
+                remote.get("url"), str):
+            variables = remote.get("variables")
+            url = remote["url"]
+            for name, variable in variables.items() if isinstance(variables, dict) else ():
+                if isinstance(variable, dict) and isinstance(variable.get("default"), str):
+                    url = url.replace("{" + name + "}", variable["default"])
+            leads.append(Lead(lead.rank, "endpoint", resolve_link(lead.url, url),
+                              "the card"))
+    return leads
+
+
+def read_resource(value: dict, lead: Lead) -> List[Lead]:
+    """Return the resource of RFC 9728 metadata: where there are tokens, there is an endpoint."""
+    resource = value.get("resource")
+    return [Lead(lead.rank, "endpoint", resolve_link(lead.url, resource),
+                 "RFC 9728")] if isinstance(resource, str) else []
+
+
+def read_folklore(value: dict, lead: Lead) -> List[Lead]:
+    """Return the first http URL at one of the places where endpoints were seen."""
+    for place in FOLKLORE_PLACES:
+        for found in find_members(value, place.split(".")):
+            url = resolve_link(lead.url, found) if isinstance(found, str) else ""
+            if is_http_url(url):
+                return [Lead(lead.rank, "endpoint", url, "folklore")]
+    return []
+
+
+def find_members(value: Any, names: List[str]) -> List[Any]:
+    """Return what is at a path of member names in a JSON value, "*" being each of them."""
+    if not names:
+        return [value]
+    if names[0] == "*":
+        items = value.values() if isinstance(value, dict) else value if isinstance(
+            value, list) else ()
+        return [found for item in items for found in find_members(item, names[1:])]
+    return find_members(value[names[0]], names[1:]) if isinstance(value, dict) and (
+        names[0] in value) else []
+
+
+READERS = {"catalog": read_catalog, "card": read_card, "resource": read_resource,
+           "folklore": read_folklore}
+
+
+def read_lead(exchange: Exchange, lead: Lead) -> Tuple[str, List[Lead]]:
+    """Return what came of a lead's document, and the leads in it."""
+    location = exchange.headers.get("location")
+    if exchange.status is not None and 300 <= exchange.status < 400 and location:
+        url = resolve_link(lead.url, location)
+        return f"HTTP {exchange.status} to {url}", [lead._replace(url=url)]
+    if exchange.status != 200:
+        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error), []
+    if lead.kind == "page":
+        leads = read_page(exchange, lead)
+    else:
+        value = read_object(exchange.answer)
+        if value is None:                     # sites that answer 200 to everything
+            kind = parse_media_type(exchange.headers.get("content-type"))
+            return f"HTTP 200 with {kind or 'no content type'}, no JSON object", []
+        leads = READERS[lead.kind](value, lead)
+    return "names " + (", ".join(lead.url for lead in leads) or "no endpoint"), leads
+
+
+def read_object(data: bytes) -> Optional[dict]:
+    """Return the JSON object in a document, None where there is none."""
+    try:
+        value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class Discovery:
+    """Follows leads from a target to an endpoint; `trail` says what came of each.
+
+    `fetch(url)` returns the Exchange of a GET, `confirm(url)` whether MCP is spoken there and what
+    was seen, `count()` how many requests were sent. Nothing is asked of another site.
+    """
+
+    def __init__(self, target: str, fetch: Callable[[str], Exchange],
+                 confirm: Callable[[str], Tuple[bool, str]], count_requests: Callable[[], int]):
+        self._target, self._fetch, self._confirm = target, fetch, confirm
+        self._count, self._limit = count_requests, count_requests() + MAX_DISCOVERY_REQUESTS
+        self.trail: List[Dict[str, str]] = []
+        self.card: Optional[dict] = None
+
+    def run(self) -> Optional[str]:
+        """Return the endpoint that was found and confirmed, None where there is none."""
+        leads, seen = list_leads(self._target), set()
+        while leads:
+            lead = min(leads, key=lambda lead: lead.rank)          # the first of the lowest rank
+            leads.remove(lead)
+            if (lead.kind, lead.url) in seen:
+                continue
+            seen.add((lead.kind, lead.url))
+            needed = CONFIRM_REQUESTS if lead.kind == "endpoint" else 1
+            if not is_near(lead.url, self._target):
+                outcome = "on another site, so not asked"
+            elif self._count() + needed > self._limit:
+                outcome = f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit"
+            elif lead.kind == "endpoint":
+                is_endpoint, outcome = self._confirm(lead.url)
+                if is_endpoint:
+                    self._note(lead, outcome)
+                    return lead.url
+            else:
+                exchange = self._fetch(lead.url)
+                outcome, more = read_lead(exchange, lead)
+                leads += more
+                if lead.kind == "card" and more:
+                    self.card = read_object(exchange.answer)
+            self._note(lead, outcome)
+        return None
+
+    def _note(self, lead: Lead, outcome: str) -> None:
+        self.trail.append({"source": lead.source, "url": lead.url, "outcome": outcome})
+
+
+def explain_card(card: dict, info: dict, versions: Sequence[str]) -> List[Check]:
+    """Return where a server card says something else than the server itself."""
+    promised = {version for found in find_members(card, ["remotes", "*"])
+                if isinstance(found, dict) and isinstance(found.get("supportedProtocolVersions"),
+                                                          list)
+                for version in found["supportedProtocolVersions"] if isinstance(version, str)}
+    checks = []
+    if promised and not promised.issuperset(versions):
+        checks.append(Check("card", "warning", "the server card promises "
+                            f"{', '.join(sorted(promised))}, but the server speaks "
+                            f"{', '.join(versions)}", "bring the card up to date", CARD_SCHEMA))
+    version = card.get("version")
+    if version and info.get("version") and version != info["version"]:
+        checks.append(Check("card", "warning", f"the server card says version {shorten(version)}, "
+                            f"the server {shorten(info['version'])}", "bring the card up to date",
+                            CARD_SCHEMA))
+    return checks
+
+
+def find_repeated(value: str) -> List[str]:
+    """Return the parameters that a challenge of a WWW-Authenticate value has twice."""
+    seen: set = set()
+    repeated = []
+    for match in _CHALLENGE_PART.finditer(value):
+        name = (match["name"] or "").lower()
+        if match["scheme"]:
+            seen.clear()
+        elif name in seen:
+            repeated.append(name)
+        seen.add(name)
+    return [name for name in repeated if name]
+
+
+class TokenGuide:
+    """Reads who issues the tokens of a server, and what a client would do to get one.
+
+    `headers` are those of its 401; `fetch(url)` returns the Exchange of a GET without credentials.
+    `trail` says what came of each URL.
+    """
+
+    def __init__(self, url: str, headers: Headers, fetch: Callable[[str], Exchange]):
+        self._url, self._fetch = url, fetch
+        self._challenge = headers.get("www-authenticate", "")
+        self._params: Dict[str, str] = {}
+        for challenge in parse_challenges(self._challenge):
+            self._params = {**challenge.params, **self._params}
+        self.trail: List[Dict[str, str]] = []
+
+    def run(self) -> List[Check]:
+        """Return what is worth a line, the last being what a client would do next."""
+        checks = [Check("authorization-challenge", "warning", f"the challenge has {shorten(name)} "
+                        "more than once: the first is used, and clients may differ",
+                        "send it once", "RFC 9110, 11.2")
+                  for name in find_repeated(self._challenge)]
+        document = self._find("resource metadata", list_resource_metadata_urls, self._url,
+                              self._params.get("resource_metadata"))
+        if document is None:
+            return checks + [Check(
+                "authorization-resource", "warning", "there is no protected resource metadata: "
+                "a client cannot find out who issues tokens", "serve it at the first of the URLs "
+                "that were tried, or give clients a token by other means", "RFC 9728, 3")]
+        checks += self._check_resource(document.get("resource"))
+        issuers = document.get("authorization_servers")
+        issuers = [name for name in issuers if isinstance(name, str) and is_http_url(name)] \
+            if isinstance(issuers, list) else []
+        if not issuers:
+            return checks + [Check("authorization-resource", "warning", "the resource metadata "
+                                   "names no authorization server",
+                                   "name one in authorization_servers", "RFC 9728, 2")]
+        return checks + self._ask_issuer(issuers[0], document)
+
+    def _check_resource(self, resource: Any) -> List[Check]:
+        if resource == self._url:
+            return []
+        return [Check("authorization-resource", "warning", f"the metadata is of "
+                      f"{shorten(resource)}, and not, to the byte, of {shorten(self._url)}: strict "
+                      "clients refuse it", "set resource to the URL that clients use",
+                      "RFC 9728, 3.3")]
+
+    def _ask_issuer(self, issuer: str, document: dict) -> List[Check]:
+        metadata = self._find("issuer metadata", list_issuer_metadata_urls, issuer)
+        if metadata is None:
+            return [Check("authorization-issuer", "warning", f"{shorten(issuer)} has no metadata "
+                          "as an authorization server", "check authorization_servers, and that "
+                          "the issuer serves RFC 8414 or OpenID metadata", "RFC 8414, 3")]
+        return [*explain_issuer(issuer, metadata), Check(
+            "authorization-next", "note", describe_login(self._params, document, metadata),
+            "the probe does not log in; give a token with --header 'Authorization: Bearer ...'",
+            "basic/authorization")]
+
+    def _find(self, source: str, list_urls: Callable, *names: Any) -> Optional[dict]:
+        """Return the first document; one that is not there lets us go on, a failure does not."""
+        try:
+            urls = list_urls(*names)
+        except UsageError:                        # a name that can be none has no documents
+            urls = []
+        for url in urls:
+            if not is_http_url(url):
+                self._note(source, url, "no http URL")
+                continue
+            exchange = self._fetch(escape_url(url))
+            document = read_object(exchange.answer) if exchange.status == 200 else None
+            if document is not None:
+                self._note(source, url, "HTTP 200")
+                return document
+            kind = parse_media_type(exchange.headers.get("content-type")) or "no content type"
+            is_broken = exchange.status is None or exchange.status >= 500
+            self._note(source, url, f"HTTP 200 with {kind}, which is no metadata"
+                       if exchange.status == 200 else f"HTTP {exchange.status}" if exchange.status
+                       else str(exchange.error))
+            if is_broken:
+                return None
+        return None
+
+    def _note(self, source: str, url: str, outcome: str) -> None:
+        self.trail.append({"source": source, "url": url, "outcome": outcome})
+
+
+def explain_issuer(issuer: str, metadata: dict) -> List[Check]:
+    """Return what keeps clients from logging in at an authorization server."""
+    spec, checks = "RFC 8414; basic/authorization", []
+    if metadata.get("issuer") != issuer:
+        checks.append(Check("authorization-issuer", "warning", "the metadata is of the issuer "
+                            f"{shorten(metadata.get('issuer'))}, and not, to the byte, of "
+                            f"{shorten(issuer)}: clients must refuse it",
+                            "use one spelling (a slash at the end counts)", spec))
+    methods = metadata.get("code_challenge_methods_supported")
+    if not isinstance(methods, list) or "S256" not in methods:
+        checks.append(Check("authorization-issuer", "warning", "the issuer does not say that it "
+                            f"knows PKCE with S256 (code_challenge_methods_supported is "
+                            f"{shorten(methods)}): clients must not go on",
+                            "have the issuer announce S256", spec))
+    for name in ("authorization_endpoint", "token_endpoint"):
+        url = metadata.get(name)
+        if not isinstance(url, str) or not is_http_url(url):
+            checks.append(Check("authorization-issuer", "warning", f"{name} is no URL but "
+                                f"{shorten(url)}", "nobody can log in without it", spec))
+    return checks
+
+
+def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> str:
+    """Return what a client would do next, the ways to register in the specification's order."""
+    scopes = [scope for scope in re.split(r"[\s,]+", params.get("scope", "")) if scope]
+    if not scopes and isinstance(resource.get("scopes_supported"), list):
+        scopes = [scope for scope in resource["scopes_supported"] if isinstance(scope, str)]
+    ways = (("client_id_metadata_document_supported", "with a client ID metadata document"),
+            ("registration_endpoint", "after registering itself"))
+    way = next((text for name, text in ways if metadata.get(name)), "with an id that the issuer's "
+               "operator gives it (the issuer takes no registrations)")
+    return (f"a client would log in {way}, at {shorten(metadata.get('authorization_endpoint'))}, "
+            f"for {shorten(resource.get('resource'))}"
+            + (f", with the scopes {shorten(' '.join(scopes))}" if scopes else ""))
+
+
+# ---- the runner
+
+class Prober:
+    """Probes one server: it alone does input and output, and keeps the limits; see `probe`."""
+
+    def __init__(self, target: Union[str, List[str]], era: str, timeout: float, max_bytes: int,
+                 headers: Optional[Headers], guess: bool, env: Optional[Mapping[str, str]],
+                 cwd: Optional[str], network: Network, observe: Callable[[Exchange], None]):
+        self._is_http = isinstance(target, str)
+        self._env, self._cwd, self._network = env, cwd, network
+        if self._is_http:
+            target = complete_url(target)
+            if not is_http_url(target):
+                raise UsageError(f"not an http or https URL: {shorten(target)}")
+        self._target = self._endpoint = target
+        self._guess = guess
+        self._eras = ("legacy", "modern") if era == "auto" else (era,)
+        self._started = time.monotonic()
+        self._waits = Waits(timeout, self._started + timeout)
+        self._max_bytes, self._headers, self._observe = max_bytes, headers or {}, observe
+        self._exchanges: List[Exchange] = []
+        self._layers: List[Layer] = []
+        self._reports: List[EraReport] = []
+        self._versions: List[str] = []            # that were agreed on
+        self._best: Any = None                    # the report that came farthest
+        self._discovery: Optional[Discovery] = None
+        self._trail: List[Dict[str, str]] = []    # what was asked beside the endpoint
+
+    def run(self, deep: bool = False, repeat: int = 0) -> dict:
+        """Probe, and return the report."""
+        self._look()
+        found, checks = None, merge_checks(self._reports)
+        if self._is_http and all(report.verdict == "fail" for report in self._reports):
+            checks += explain_get(self._make_client("legacy"), self._exchanges)
+            if self._guess and self._best.failed_layer in ("http", "content"):
+                found = self._discover()
+                checks = checks if found is None else merge_checks(self._reports)
+        if self._is_http and self._best.failed_layer == "authorization":
+            checks += self._ask_for_tokens()
+        if found is not None and self._discovery.card is not None:
+            checks += explain_card(self._discovery.card, self._best.server_info, self._versions)
+        verdict = min((report.verdict for report in self._reports), key=VERDICTS.index)
+        report = {
+            "target": self._target, "endpoint": self._endpoint if self._is_http else None,
+            "verdict": verdict,
+            "eras": {report.name: report.to_json() for report in self._reports},
+            "checks": [check._asdict() for check in checks],
+            "headline": build_headline(verdict, self._layers, self._best, self._versions),
+            "layers": [layer._replace(ms=layer.ms and round(layer.ms, 2))._asdict()
+                       for layer in self._layers],
+            "trail": self._trail}
+        self._deepen(report, deep, repeat)
+        return {**report, "requests": sum(exchange.method != "SSE" for exchange in self._exchanges),
+                "elapsedMs": round((time.monotonic() - self._started) * 1000)}
+
+    def _deepen(self, report: dict, deep: bool, repeat: int) -> None:
+        """Add what takes more than a handshake to find out, where that is wanted."""
+        if deep:
+            deepen_report(report, RawSender(self._endpoint, self._headers, self._max_bytes,
+                                            self._waits.deadline, self._note, self._network))
+        for name, facts in report["eras"].items() if repeat else ():
+            if facts["protocolVersion"] is not None:
+                facts["timings"] = measure_era(self._make_client(name), repeat, self._exchanges)
+
+    def _look(self) -> None:
+        """Look at each layer between us and the endpoint, and speak to what is there."""
+        ground = Ground(self._endpoint, self._network, self._waits) if self._is_http else None
+        self._layers = ground.look() if ground is not None else [
+            Layer("target", "ok", shorten(" ".join(self._target)))]
+        stopped = self._layers[-1].status == "fail"
+        self._reports = self._stop(self._layers[-1]) if stopped else self._converse()
+        best = self._best = max(self._reports, key=lambda report: report.depth)
+        if ground is not None and best.verdict == "unreachable" and best.failed_layer == "http":
+            best.restate(ground.explain_no_http(best.fault))
+        self._versions = [report.version for report in self._reports if report.version]
+        self._layers += [] if stopped else best.list_layers(self._versions)
+
+    def _discover(self) -> Optional[str]:
+        """Look for an endpoint elsewhere on the target's site; go on there from a page.
+
+        Who named a path that is not there is told where it is, and gets the verdict on that path.
+        """
+        self._discovery = Discovery(self._target, self._fetch, self._confirm,
+                                    lambda: len(self._exchanges))
+        found = self._discovery.run()
+        self._trail += self._discovery.trail
+        if found is not None and (is_page(self._exchanges) or urllib.parse.urlsplit(
+                self._target).path in ("", "/")):
+            self._endpoint = found
+            self._look()
+            self._layers.insert(1, Layer("discovery", "ok", f"found {shorten(found)}, named by "
+                                         f"{self._trail[-1]['source']}"))
+        elif found is not None:
+            self._layers[-1] = self._layers[-1]._replace(
+                hint=f"the endpoint is {found}: probe that")
+            self._best.restate(self._layers[-1])
+        return found
+
+    def _ask_for_tokens(self) -> List[Check]:
+        guide = TokenGuide(self._endpoint, self._best.refusal_headers,
+                           lambda url: self._fetch(url, is_anonymous=True))
+        checks = guide.run()
+        self._trail += guide.trail
+        return checks
+
+    def _fetch(self, url: str, is_anonymous: bool = False) -> Exchange:
+        """Return the exchange of a GET; credentials go only to the origin that was named."""
+        is_known = not is_anonymous and split_origin(url) == split_origin(self._target)
+        with contextlib.closing(HTTPTransport(url, self._headers if is_known else {},
+                                              PROBE_NOTE_BYTES, self._note,
+                                              self._network)) as transport:
+            with contextlib.suppress(MCPKitError):       # the exchange says all the same
+                transport.get({"Accept": "application/json, text/html;q=0.5"}, self._waits)
+        return self._exchanges[-1]
+
+    def _confirm(self, url: str) -> Tuple[bool, str]:
+        """Return whether a handshake shows that MCP is spoken at a URL, and what was seen."""
+        with contextlib.closing(self._make_client("auto", url)) as client:
+            try:
+                client.connect()
+            except MCPKitError as error:
+                check = explain_failure(error, self._exchanges[-1])
+                return (check.id == "authorization" and check.status == "note"), check.message
+            return True, f"is an endpoint: a handshake agreed on {client.protocol_version}"
+
+    def _stop(self, layer: Layer) -> List[EraReport]:
+        """Return what there is to say of the eras when a layer below them fails."""
+        report = EraReport(self._eras[0], self._is_http)
+        report.stop(layer)
+        return [report]
+
+    def _converse(self) -> List[EraReport]:
+        """Speak to the server in each era, until one shows that nobody is there."""
+        self._reports = reports = []
+        for era in self._eras:
+            if any(report.verdict == "unreachable" for report in reports):
+                break
+            report, client = EraReport(era, self._is_http), self._make_client(era)
+            try:
+                report.run(client, self._exchanges)
+            finally:
+                transport = client._transport
+                client.close()
+            report.note_child(client.junk, getattr(transport, "ending", None))
+            reports.append(report)
+        return reports
+
+    def _make_client(self, era: str, url: Optional[str] = None) -> Client:
+        target = url or self._endpoint
+        is_same = not self._is_http or split_origin(target) == split_origin(self._target)
+        seconds = self._waits.silence
+        if not self._is_http and self._reports:   # it has answered in the other era: is it silent?
+            seconds = min(seconds, DISCOVER_SECONDS)
+        return Client(target, era=era, timeout=seconds, until=self._waits.deadline,
+                      headers=self._headers if is_same else {}, max_bytes=self._max_bytes,
+                      env=self._env, cwd=self._cwd, network=self._network,
+                      observe=self._note)
+
+    def _note(self, exchange: Exchange) -> None:
+        self._exchanges.append(exchange)
+        self._observe(exchange)
+
+
+def is_page(exchanges: List[Exchange]) -> bool:
+    """Return whether the first GET among exchanges brought a web page."""
+    return any(exchange.status == 200 and "html" in exchange.headers.get("content-type", "")
+               for exchange in [exchange for exchange in exchanges if exchange.method == "GET"][:1])
+
+
+def build_headline(verdict: str, layers: List[Layer], best: EraReport,
+                   versions: Sequence[str]) -> dict:
+    """Return what matters most: the first layer that fails, with what to do about it."""
+    wanted = {"pass": (), "partial": ("warning",)}.get(verdict, ("fail",))
+    layer = next((layer for layer in layers if layer.status in wanted), None)
+    if layer is not None:
+        return {"layer": layer.name, "message": layer.message, "hint": layer.hint}
+    return {"layer": None, "hint": "", "message": escape_text(
+        f"{best.name_of_server} speaks {' and '.join(versions)}")}
+
+
 def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = PROBE_SECONDS,
           max_bytes: int = PROBE_ANSWER_BYTES, headers: Optional[Headers] = None,
-          deep: bool = False, repeat: int = 0,
+          guess: bool = True, deep: bool = False, repeat: int = 0,
           env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
           network: Network = Network(), observe: Callable[[Exchange], None] = _ignore) -> dict:
     """Return a report on a server: a URL, or the command of a stdio server as a list (see Client).
 
-    Legacy: `initialize`, `notifications/initialized`, `tools/list`; modern, unless `era` is
-    "legacy": `server/discover`, `tools/list`. All within `timeout` seconds, and `max_bytes` an
-    answer. The report has "target", "endpoint", "verdict" ("pass": a tool is listed; "partial":
-    a 401 with a challenge, or no tools; "fail"; "unreachable"), "eras", "checks", "requests" and
-    "elapsedMs". With `deep`, every rule in RULES is tried too on a URL: see deepen_report.
-    With `repeat`, each era has "timings" of so many requests: see measure_era.
-    Raises UsageError for a target that cannot be one.
+    First what lies below HTTP is looked at, then the server is spoken to. Legacy: `initialize`,
+    `notifications/initialized`, `tools/list`; modern, unless `era` is "legacy":
+    `server/discover`, `tools/list`. All within `timeout` seconds, and `max_bytes` an answer.
+
+    Where a URL is no endpoint, one is looked for on its site, unless `guess` is false, with at most
+    12 more requests: "trail" has the "source", "url" and "outcome" of each. From a bare host or a
+    page the probe goes on at what was found ("endpoint"). Where a token is wanted, the documents
+    that say how a client gets one are read, and are in the trail too; nobody is logged in.
+
+    The report has "target", "endpoint", "verdict" ("pass": a tool is listed; "partial": a 401 with
+    a challenge, or no tools; "fail"; "unreachable"), "eras", "checks", "requests", "elapsedMs",
+    "headline" ("layer": the first that fails, or None; "message"; "hint") and "layers", up to the
+    first that fails (see `Layer`). Raises UsageError for a target that cannot be one.
     """
     if deep and not isinstance(target, str):
         raise UsageError("the deep checks are for URLs: they are about HTTP")
-    if isinstance(target, str) and not is_http_url(target):
-        raise UsageError(f"not an http or https URL: {shorten(target)}")
-    started = time.monotonic()
-    exchanges: List[Exchange] = []
-
-    def note(exchange: Exchange) -> None:
-        exchanges.append(exchange)
-        observe(exchange)
-
-    def make_client(name: str) -> Client:
-        return Client(target, era=name, timeout=timeout, until=started + timeout, headers=headers,
-                      max_bytes=max_bytes, env=env, cwd=cwd, network=network,
-                      observe=note)
-
-    reports: List[EraReport] = []
-    for name in ("legacy", "modern") if era == "auto" else (era,):
-        if any(report.verdict == "unreachable" for report in reports):
-            break
-        report, client = EraReport(name), make_client(name)
-        try:
-            report.run(client, exchanges)
-        finally:
-            client.close()
-        report.checks[:0] = explain_junk(client.junk)
-        reports.append(report)
-    checks = merge_checks(reports)
-    if all(report.verdict == "fail" for report in reports) and isinstance(target, str):
-        checks += explain_get(make_client("legacy"), exchanges)
-    report = {
-        "target": target, "endpoint": target if isinstance(target, str) else None,
-        "verdict": min((report.verdict for report in reports), key=VERDICTS.index),
-        "eras": {report.name: report.to_json() for report in reports},
-        "checks": [check._asdict() for check in checks]}
-    if deep:
-        deepen_report(report, RawSender(target, headers or {}, max_bytes,
-                                        started + timeout, note, network))
-    for name, facts in report["eras"].items() if repeat else ():
-        if facts["protocolVersion"] is not None:
-            facts["timings"] = measure_era(make_client(name), repeat, exchanges)
-    return {**report, "requests": sum(
-        exchange.method != "SSE" for exchange in exchanges),
-            "elapsedMs": round((time.monotonic() - started) * 1000)}
+    prober = Prober(target, era, timeout, max_bytes, headers, guess, env, cwd, network, observe)
+    return prober.run(deep, repeat)
 
 
 # ---- the deep checks
@@ -13115,20 +14136,40 @@ def describe_counts(era: dict) -> List[str]:
 
 
 def format_report(report: dict) -> str:
-    """Return a report for a person: eras, findings by severity, the verdict."""
-    lines = [f"probe of {describe_target(report)}"]
+    """Return a report for a person: the headline, layers, eras, findings, the verdict."""
+    headline = report["headline"]
+    place = f" at {headline['layer']}" if headline["layer"] else ""
+    lines = [f"probe of {describe_target(report)}",
+             escape_text(f"{report['verdict']}{place}: {headline['message']}"),
+             *format_hint(headline["hint"])]
+    for layer in report["layers"]:
+        is_told = layer["name"] == headline["layer"]
+        took = f" ({layer['ms']:.0f} ms)" if layer["ms"] is not None else ""
+        said = "see above" if is_told else layer["message"]
+        lines.append(escape_text(f"  {layer['status']:<8} {layer['name']:<13} {said}{took}"))
+        lines += [] if is_told else format_hint(layer["hint"])
     for name, era in report["eras"].items():
-        lines.append(f"  {name:<8} {era['verdict']:<12} {describe_era(era)}".rstrip())
-        lines += [f"           {line}" for line in describe_counts(era)]
+        counts = describe_counts(era)
+        if counts:
+            lines.append(f"  {name:<8} {era['verdict']:<13} {describe_era(era)}".rstrip())
+            lines += [f"           {line}" for line in counts]
+    for lead in report["trail"]:
+        lines.append(escape_text(f"  looked   {lead['url']} ({lead['source']}): {lead['outcome']}"))
     for check in list_findings(report):
+        if check["status"] == "ok" or check["message"] == headline["message"]:
+            continue
         lines.append(f"  {check['status']:<8} {check['id']}: {escape_text(check['message'])}")
-        if check["hint"]:
-            lines.append(f"           -> {check['hint']}")
+        lines += format_hint(check["hint"])
         if is_rule(check):
             lines.append(f"           ({check['spec']})")
     lines.append(f"verdict: {report['verdict']} ({report['requests']} requests, "
                  f"{report['elapsedMs']} ms)")
     return "\n".join(lines)
+
+
+def format_hint(hint: str) -> List[str]:
+    """Return the line that says what to do about the one before, if there is something."""
+    return [escape_text(f"           -> {hint}")] if hint else []
 
 
 _COLOURS = {"fail": 31, "unreachable": 31, "warning": 33, "partial": 33, "note": 36, "ok": 32,
@@ -14526,7 +15567,8 @@ def probe_with(options: Any, note: Callable[[Exchange], None]) -> dict:
                    timeout=min(options.timeout, options.max_time or options.timeout),
                    headers={**server.headers, **find_headers(options)},
                    max_bytes=options.max_bytes, network=parse_network(options),
-                   deep=options.deep, repeat=options.repeat, observe=observe)
+                   guess=not options.no_guess, deep=options.deep, repeat=options.repeat,
+                   observe=observe)
     return hide_secrets({**report, "target": options.server or options.target or server.target},
                         options.hidden)
 
@@ -14804,6 +15846,8 @@ def add_probe_options(command: Any) -> None:
                          help="write all requests and answers, without secrets")
     command.add_argument("--curl", action="store_true",
                          help="print each request as a curl command; secrets are variables in it")
+    command.add_argument("--no-guess", action="store_true",
+                         help="look for no other endpoint where the URL is none")
 
 
 def add_login_options(command: Any) -> None:

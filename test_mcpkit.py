@@ -15,6 +15,7 @@ import decimal
 import enum
 import functools
 import gc
+import gzip
 import http.client
 import importlib.util
 import io
@@ -10413,7 +10414,7 @@ def test_what_is_no_json_or_no_header_is_the_callers_mistake(sample):
     with pytest.raises(mcpkit.UsageError, match="a name and a text"):
         Client(sample.url, headers={"X": 1})
     with pytest.raises(mcpkit.UsageError, match="not an http or https URL"):
-        mcpkit.probe("127.0.0.1:8001/mcp")
+        mcpkit.probe("nonsense")
 
 
 ODD_PARAMS = {"_meta that is none": ("tools/list", {"_meta": 5}),
@@ -10734,7 +10735,10 @@ class Spoiled:
     def _serve(self, sock):
         with contextlib.suppress(OSError), sock, sock.makefile("rb") as data:
             sock.settimeout(WAIT)
-            method = data.readline().decode().split()[0]
+            line = data.readline().decode().split()
+            if not line:
+                return                           # the probe looks whether a port is open
+            method = line[0]
             lines = iter(lambda: data.readline().decode().strip(), "")
             asked = Raw(method, tuple(tuple(line.split(": ", 1)) for line in lines))
             asked = asked._replace(body=data.read(int(asked.find("Content-Length") or 0)))
@@ -11226,7 +11230,14 @@ def test_a_healthy_server_passes_in_both_eras_with_five_requests(sample):
     report = mcpkit.probe(sample.url)
     assert (report["verdict"], report["requests"]) == ("pass", 5)
     assert list(report) == ["target", "endpoint", "verdict", "eras", "checks", "requests",
-                            "elapsedMs"]
+                            "elapsedMs", "headline", "layers", "trail"]
+    assert report["trail"] == []
+    assert report["headline"] == {"layer": None, "hint": "", "message":
+                                  "sample 1.2.3 speaks 2025-11-25 and 2026-07-28"}
+    assert [layer["name"] for layer in report["layers"]] == [
+        "target", "name", "proxy", "tcp", "tls", "http", "content", "era", "handshake", "session",
+        "authorization", "tools"]
+    assert {layer["status"] for layer in report["layers"]} == {"ok"}
     for era, version in (("legacy", "2025-11-25"), ("modern", "2026-07-28")):
         assert report["eras"][era]["verdict"] == "pass"
         assert report["eras"][era]["protocolVersion"] == version
@@ -11262,51 +11273,55 @@ def test_a_server_of_one_era_passes_and_the_other_is_a_note():
         report = mcpkit.probe(peer.url)
     assert report["verdict"] == "pass" and report["eras"]["modern"]["verdict"] == "fail"
     assert all(check["status"] in ("ok", "note") for check in report["checks"])
-
-
-FAILING = {
-    "405 to everything": (lambda asked: http_answer(
-        b"", "405 Method Not Allowed", "text/plain", "Allow: GET"), "fail", "method-not-allowed"),
-    "404 to everything": (lambda asked: http_answer(b"", "404 Not Found"), "fail", "not-found"),
-    "a version refused": (lambda asked: error_answer(
-        -32600, "400 Bad Request", None, "Unsupported MCP-Protocol-Version"), "fail", "error"),
-    "an error in a 200": (lambda asked: error_answer(-32601), "fail", "error"),
-    "401 with resource_metadata": (lambda asked: http_answer(
-        b"", "401 Unauthorized", "text/plain",
-        'WWW-Authenticate: Bearer resource_metadata="https://x/prm"'), "partial", "authorization"),
-    "401 with a challenge and a JSON-RPC error": (lambda asked: http_answer(
+CHALLENGE = 'WWW-Authenticate: Bearer resource_metadata="http://127.0.0.1:1/prm"'
+FAILING = {                       # what is answered: the verdict, the layer, words of the headline
+    "405 to everything": (http_answer(b"", "405 Method Not Allowed", "text/plain", "Allow: GET"),
+                          "fail", "http", "takes no POST, so it is no MCP endpoint (Allow: GET)"),
+    "404 to everything": (http_answer(b"", "404 Not Found"), "fail", "http", "nothing at this path"),
+    "a version refused": (error_answer(-32600, "400 Bad Request", None, "Unsupported "
+                                       "MCP-Protocol-Version"), "fail", "handshake", "Unsupported"),
+    "an error in a 200": (error_answer(-32601), "fail", "handshake", "inside a 200"),
+    "401 with resource_metadata": (http_answer(b"", "401 Unauthorized", "text/plain", CHALLENGE),
+                                   "partial", "authorization", "the server is there and wants"),
+    "401 with a challenge and a JSON-RPC error": (http_answer(
         {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no token"}},
-        "401 Unauthorized", "application/json",
-        'WWW-Authenticate: Bearer resource_metadata="https://x/prm"'), "partial", "authorization"),
-    "401 with another challenge": (lambda asked: http_answer(
-        b"", "401 Unauthorized", "text/plain", "WWW-Authenticate: Negotiate"), "partial",
-        "authorization"),
-    "401 with nothing": (lambda asked: http_answer(b"<p>no", "401 Unauthorized", "text/html"),
-                         "fail", "authorization"),
-    "C28 a login page": (lambda asked: http_answer(
-        b"<html><title>Sign in\x1b[2J</title>", "200 OK", "text/html"), "fail", "content"),
-    "C125 200 to everything": (lambda asked: http_answer(b"ok", "200 OK", "text/plain"), "fail",
-                               "content"),
-    "a redirect": (lambda asked: http_answer(b"", "301 Moved", "text/plain",
-                                             "Location: https://x/mcp"), "fail", "redirect"),
-    "502": (lambda asked: http_answer(b"", "502 Bad Gateway"), "fail", "gateway"),
-    "C125 an SSH port": (lambda asked: b"SSH-2.0-OpenSSH_9.2\r\n", "unreachable", "reach"),
-    "a closed connection": (lambda asked: b"", "unreachable", "reach"),
-    "C125 a stream without end": (lambda asked: stay_open(b": x\n\n"), "unreachable", "reach"),
-    "C125 an answer without end": (lambda asked: [http_answer(b"x")[:-1].replace(
-        b"Length: 1", b"Length: 99999999"), *[b"x" * 65536] * 40], "fail", "protocol"),
+        "401 Unauthorized", "application/json", CHALLENGE),
+        "partial", "authorization", "the server is there and wants a token"),
+    "401 with another challenge": (http_answer(
+        b"", "401 Unauthorized", "text/plain", "WWW-Authenticate: Negotiate"),
+        "partial", "authorization", "(negotiate) but no resource_metadata"),
+    "401 with nothing": (http_answer(b"<p>no", "401 Unauthorized", "text/html"),
+                         "fail", "authorization", "does not say how to be let in"),
+    "C28 a login page": (http_answer(b"<html><title>Sign in\x1b[2J</title>", "200 OK", "text/html"),
+                         "fail", "content", r'titled "Sign in\x1b[2J", not MCP'),
+    "C125 200 to everything": (http_answer(b"ok", "200 OK", "text/plain"),
+                               "fail", "content", "text/plain, but no JSON-RPC answer: ok"),
+    "a captive portal": (http_answer(b"", "511 Network Authentication Required", "text/html"),
+                         "fail", "http", "the network wants you to log in first"),
+    "a captive portal's redirect": (http_answer(
+        b"", "302 Found", "text/html", "Location: https://portal.example/login?to=x"),
+        "fail", "http", "a login page stands in front of the server (Location: https://portal"),
+    "a redirect": (http_answer(b"", "301 Moved", "text/plain", "Location: https://x/mcp"),
+                   "fail", "http", "the endpoint has moved (location: https://x/mcp)"),
+    "502": (http_answer(b"", "502 Bad Gateway", "text/plain", "Server: nginx"),
+            "fail", "http", "nginx is there, but cannot reach the server behind it"),
+    "C125 an SSH port": (b"SSH-2.0-OpenSSH_9.2\r\n", "unreachable", "http", "an SSH server"),
+    "a mail port": (b"220 mx ESMTP Postfix\r\n", "unreachable", "http", "a mail server"),
+    "a TLS alert": (b"\x15\x03\x03\x00\x02\x02\x46", "unreachable", "http", "a TLS server"),
+    "a closed connection": (b"", "unreachable", "http", "closed the connection without an answer"),
+    "C125 a stream without end": (stay_open(b": x\n\n"), "unreachable", "content",
+                                  "headers received (HTTP 200), then no data"),
+    "C125 an endless stream": ([*stream_answer(), *[b"data: " + b"x" * 65536 + b"\n"] * 40],
+                               "fail", "content", "larger than 1,000,000 bytes"),
+    "C125 an answer without end": ([http_answer(b"x")[:-1].replace(
+        b"Length: 1", b"Length: 99999999"), *[b"x" * 65536] * 40],
+        "fail", "content", "larger than 1,000,000 bytes"),
+    "an answer one byte over the limit": (http_answer(b"x" * 1_000_001), "fail", "content",
+                                          "larger than 1,000,000 bytes"),
+    "C125 a gzip bomb": (http_answer(gzip.compress(b" " * 20_000_000, 1), "200 OK",
+                                     "application/json", "Content-Encoding: gzip"),
+                         "fail", "content", ""),
 }
-
-
-@cases(FAILING)
-def test_a_server_that_does_not_work_gets_a_verdict_that_names_what_was_seen(case):
-    answer, verdict, check = case
-    with Peer(answer) as peer:
-        report = mcpkit.probe(peer.url, timeout=1.5, max_bytes=1_000_000)
-    assert report["verdict"] == verdict
-    seen = find_check(report, check)
-    assert seen["message"] and seen["hint"] or check == "protocol"
-    assert "\x1b" not in json.dumps(report, ensure_ascii=False)
 
 
 def test_c28_a_login_page_is_shown_by_its_title_with_what_may_be_the_cause():
@@ -11362,6 +11377,451 @@ def test_a_stdio_server_is_probed_too():
     assert mcpkit.probe(["no-such-command-anywhere"])["verdict"] == "unreachable"
 
 
+
+
+@cases(FAILING)
+def test_a_server_that_does_not_work_gets_a_headline_that_names_what_was_seen(case):
+    answer, verdict, layer, words = case
+    with Peer(lambda asked: answer) as peer:
+        report = mcpkit.probe(peer.url, timeout=1.5, max_bytes=1_000_000)
+    headline, last = report["headline"], report["layers"][-1]
+    assert (report["verdict"], headline["layer"]) == (verdict, layer)
+    assert words.lower() in headline["message"].lower() and headline["hint"]
+    assert (last["name"], last["message"]) == (layer, headline["message"])
+    assert [seen["status"] for seen in report["layers"][:-1]] == ["ok"] * (
+        len(report["layers"]) - 1)
+    assert headline["message"] in [check["message"] for check in report["checks"]]
+    assert "\x1b" not in json.dumps(report, ensure_ascii=False)
+
+
+@contextlib.contextmanager
+def tarpit():
+    """Yield the URL of a listener that accepts every connection, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+
+
+@pytest.mark.parametrize("scheme, layer", [("http", "http"), ("https", "tls")])
+def test_c125_a_tarpit_is_left_in_time_and_named(scheme, layer):
+    with tarpit() as url:
+        report = mcpkit.probe(url.replace("http", scheme, 1), timeout=0.6)
+    assert (report["verdict"], report["headline"]["layer"]) == ("unreachable", layer)
+    assert "no answer" in report["headline"]["message"] and report["elapsedMs"] < WAIT * 1000
+
+
+def test_nothing_is_asked_of_a_port_at_which_nobody_listens():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    report = mcpkit.probe(f"http://127.0.0.1:{port}/mcp")
+    assert (report["verdict"], report["requests"]) == ("unreachable", 0)
+    assert report["headline"]["message"] == (
+        f"nothing listens at 127.0.0.1:{port} (127.0.0.1 refused)")
+    assert report["eras"]["legacy"]["verdict"] == "unreachable"
+    assert find_check(report, "reach")["message"] == report["headline"]["message"]
+
+
+def test_c69_each_address_of_a_host_is_tried_and_those_that_refuse_are_named(monkeypatch):
+    with Peer(legacy_peer) as peer:
+        entries = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, peer.port))
+                   for host in ("127.0.0.9", "127.0.0.1")]
+        monkeypatch.setattr(mcpkit.socket, "getaddrinfo", lambda *_, **options: entries)
+        layers = mcpkit.probe(peer.url.replace("127.0.0.1", "two.test"), era="legacy")["layers"]
+    (tcp,) = [layer for layer in layers if layer["name"] == "tcp"]
+    assert (tcp["status"], tcp["message"]) == ("note", "127.0.0.9 refused, 127.0.0.1 ok")
+    assert "put 127.0.0.1 into the URL" in tcp["hint"]
+
+
+def test_a_name_that_is_none_is_the_headline(monkeypatch):
+    def fail(host, port, flags=0, **_):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(mcpkit.socket, "getaddrinfo", fail)
+    report = mcpkit.probe("http://nowhere.test/mcp")
+    assert (report["verdict"], report["headline"]["layer"]) == ("unreachable", "name")
+    assert report["headline"]["message"] == "the name nowhere.test cannot be resolved"
+
+
+PROXIES = {                         # environment, host: the layer, what it says
+    "C65 loopback": ({"http_proxy": "http://127.0.0.1:1"}, "127.0.0.1", "ok",
+                     "proxy bypassed: loopback"),
+    "C65 an exception": ({"http_proxy": "http://127.0.0.1:1", "no_proxy": "two.test"}, "two.test",
+                         "ok", "proxy bypassed: NO_PROXY"),
+    "a proxy": ({"http_proxy": "http://127.0.0.1:1"}, "two.test", "ok", "through 127.0.0.1:1"),
+    "none": ({}, "two.test", "ok", "none is set"),
+}
+
+
+@cases(PROXIES)
+def test_the_decision_on_a_proxy_is_told(case, monkeypatch):
+    environment, host, status, message = case
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 1))
+    monkeypatch.setattr(mcpkit.socket, "getaddrinfo", lambda *_, **options: [entry])
+    layers = mcpkit.probe(f"http://{host}:1/mcp", era="legacy", timeout=WAIT)["layers"]
+    (proxy,) = [layer for layer in layers if layer["name"] == "proxy"]
+    assert (proxy["status"], proxy["message"]) == (status, message)
+    assert layers[-1]["name"] == "tcp" and layers[-1]["status"] == "fail"
+
+
+TLS_HEADLINES = {                   # certificate, authority that is trusted: what is said, what to do
+    "C68 self-signed": ("alone", None, "is self-signed by CN=alone", "--cacert"),
+    "C68 an unknown authority": ("good", None, "issued by CN=Test CA, O=Tests, which is not in",
+                                 "--cacert"),
+    "C68 expired": ("expired", "ca", "has expired on 2020-02-01", "renewed"),
+    "C68 another name": ("other", "ca", "is for other.example, more.example, not for 127.0.0.1",
+                         "use a name"),
+}
+
+
+@cases(TLS_HEADLINES)
+def test_a_certificate_that_is_not_trusted_is_the_headline(certificates, case, monkeypatch):
+    name, trusted, message, hint = case
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    if trusted is not None:
+        monkeypatch.setenv("SSL_CERT_FILE", certificates.path(trusted + ".pem"))
+    with Peer(legacy_peer, tls=certificates.server(name + ".pem")) as peer:
+        report = mcpkit.probe(peer.url, timeout=WAIT)
+    headline = report["headline"]
+    assert (report["verdict"], headline["layer"]) == ("unreachable", "tls")
+    assert message in headline["message"] and hint in headline["hint"] and peer.asked == []
+
+
+def test_a_certificate_that_is_trusted_is_described(certificates, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", certificates.path("ca.pem"))
+    with Peer(legacy_peer, tls=certificates.server()) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)
+    (tls,) = [layer for layer in report["layers"] if layer["name"] == "tls"]
+    assert re.fullmatch(r"TLSv1\.\d, for 127\.0\.0\.1, localhost, issued by CN=Test CA, O=Tests, "
+                        r"until \d{4}-\d\d-\d\d", tls["message"]), tls
+    assert tls["status"] == "ok" and report["verdict"] == "partial" and len(peer.asked) == 3
+
+
+def test_c68_tls_and_its_absence_are_told_apart(certificates, pong):
+    with Peer(legacy_peer, tls=certificates.server()) as peer:
+        secure = mcpkit.probe(peer.url.replace("https", "http"), timeout=WAIT)["headline"]
+    plain = mcpkit.probe(pong.url.replace("http", "https"), timeout=WAIT)["headline"]
+    assert (secure["layer"], plain["layer"]) == ("tls", "tls")
+    assert "speaks TLS, not plain HTTP" in secure["message"] and "https://" in secure["hint"]
+    assert "it is a server of plain HTTP (HTTP/1.1 404 Not Found)" in plain["message"]
+    assert "http://" in plain["hint"]
+
+
+def test_c125_who_hangs_up_is_named_by_the_usual_owner_of_its_port(monkeypatch):
+    with Peer(lambda asked: b"") as peer:
+        monkeypatch.setitem(mcpkit.USUAL_PORTS, peer.port, "Redis")
+        headline = mcpkit.probe(peer.url, timeout=WAIT)["headline"]
+    assert "closed the connection without an answer" in headline["message"]
+    assert headline["hint"] == "this is the usual port of Redis, which speaks no HTTP"
+
+
+def test_c125_an_ssh_port_is_named_also_when_tls_is_expected():
+    heard = []
+
+    def greet(listener):
+        with contextlib.suppress(OSError):
+            while True:
+                heard.append(listener.accept()[0])
+                heard[-1].sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, contextlib.ExitStack() as stack:
+        threading.Thread(target=greet, args=(listener,), daemon=True).start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        headline = mcpkit.probe(url, timeout=5)["headline"]
+        stack.callback(lambda: [sock.close() for sock in heard])
+    assert (headline["layer"], "it is an SSH server" in headline["message"]) == ("tls", True)
+
+
+PROXY_ANSWERS = {                   # C67
+    "407 Proxy Authentication Required": "the proxy wants credentials (HTTP 407, Basic)",
+    "403 Forbidden": "the proxy refuses two.test:443 (HTTP 403 Forbidden)",
+}
+
+
+@pytest.mark.parametrize("status", PROXY_ANSWERS)
+def test_c67_a_proxy_that_will_not_connect_us_is_the_headline(status, monkeypatch):
+    with Peer(lambda asked: http_answer(b"", status, "text/html",
+                                        "Proxy-Authenticate: Basic")) as proxy:
+        monkeypatch.setenv("https_proxy", proxy.origin)
+        headline = mcpkit.probe("https://two.test/mcp", timeout=WAIT)["headline"]
+    assert headline["layer"] == "proxy" and headline["message"].startswith(PROXY_ANSWERS[status])
+
+
+HTML = "text/html"
+PRM = "/.well-known/oauth-protected-resource"
+CARD = {"$schema": "x", "name": "a/b", "remotes": [
+    {"type": "sse", "url": "/no"}, {"type": "streamable-http", "url": "{root}/deep/mcp",
+                                    "variables": {"root": {"default": ""}}}]}
+CATALOG = {"specVersion": "1.0", "entries": [
+    {"type": "text/html", "url": "/no"},
+    {"type": "application/mcp-server-card+json", "url": "/deep/card"}]}
+SITES = {                 # what each path answers to a GET: where the endpoint is, and who names it
+    "a catalog with a card": ({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": CARD},
+                              "/deep/mcp", "the card"),
+    "a catalog of the older kind, the card in it": ({"/.well-known/ai-catalog.json": {
+        "specVersion": "0.9", "entries": [{"mediaType": "application/mcp-server+json",
+                                           "data": CARD}]}}, "/deep/mcp", "the card"),
+    "a catalog in a catalog": ({
+        "/.well-known/ai-catalog.json": {"entries": [
+            {"type": "application/ai-catalog+json", "url": "/more"}]},
+        "/more": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
+    "a catalog that the page links to": ({
+        "/": b"<link href='/cat.json' rel=ai-catalog type='application/ai-catalog+json'>",
+        "/cat.json": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
+    "metadata of a protected resource": ({"/.well-known/oauth-protected-resource": {
+        "resource": "ORIGIN/deep/mcp"}}, "/deep/mcp", "RFC 9728"),
+    "a link in the page": ({"/": b'<LINK REL="icon mcp-server" HREF="deep/mcp?a=1&amp;b=2">'},
+                           "/deep/mcp?a=1&b=2", "link mcp-server"),
+    "folklore": ({"/.well-known/mcp.json": {"mcpServers": {"a": {"url": "ORIGIN/deep/mcp"}}}},
+                 "/deep/mcp", "folklore"),
+    "nothing but the usual path": ({}, "/mcp", "the usual path"),
+}
+
+
+def site(documents, endpoint):
+    """Return a peer's answer that serves documents, and a legacy server at one path."""
+    def answer(asked):
+        if asked.method == "POST" and asked.path == endpoint:
+            return legacy_peer(asked)
+        document = documents.get(asked.path) if asked.method == "GET" else None
+        if document is None:
+            return http_answer(b"", "404 Not Found", HTML)
+        if isinstance(document, bytes):
+            return http_answer(document, "200 OK", HTML)
+        return http_answer(json.dumps(document).replace(
+            "ORIGIN", "http://" + asked.headers["host"]).encode())
+
+    return answer
+
+
+@cases(SITES)
+def test_an_endpoint_is_found_from_a_bare_host_and_the_trail_says_how(case):
+    documents, path, source = case
+    with Peer(site(documents, path)) as peer:
+        report = mcpkit.probe(f"127.0.0.1:{peer.port}", era="legacy", timeout=WAIT)
+    assert (report["target"], report["endpoint"]) == (peer.origin, peer.origin + path)
+    assert report["verdict"] == "partial" and report["eras"]["legacy"]["serverInfo"]["name"] == "old"
+    assert {**report["trail"][-1], "outcome": ""} == {
+        "source": source, "url": peer.origin + path, "outcome": ""}
+    assert "a handshake agreed on 2025-06-18" in report["trail"][-1]["outcome"]
+    assert ("discovery", "ok") in [(seen["name"], seen["status"]) for seen in report["layers"]]
+
+
+def test_a_wrong_path_keeps_its_verdict_and_is_told_the_right_one():
+    with Peer(site({}, "/mcp")) as peer:
+        report = mcpkit.probe(peer.origin + "/wrong", era="legacy", timeout=WAIT)
+    assert (report["verdict"], report["endpoint"]) == ("fail", peer.origin + "/wrong")
+    assert report["headline"]["layer"] == "http"
+    assert report["headline"]["hint"] == f"the endpoint is {peer.origin}/mcp: probe that"
+
+
+@pytest.mark.parametrize("answer", [http_answer(b"<title>Home</title>", "200 OK", HTML),
+                                    http_answer(b"", "404 Not Found"), http_answer({"url": 7}),
+                                    http_answer(b"", "302 Found", HTML, "Location: /again")])
+def test_a_site_without_an_endpoint_is_asked_twelve_times_at_most(answer):
+    with Peer(lambda asked: answer) as peer:
+        report = mcpkit.probe(peer.origin, timeout=WAIT)
+        asked = len(peer.asked)
+        assert mcpkit.probe(peer.origin, timeout=WAIT, guess=False)["trail"] == []
+    assert report["verdict"] == "fail" and 5 < len(report["trail"])
+    assert asked == report["requests"] <= 3 + 12 and len(peer.asked) == asked + 3
+
+
+def test_nothing_is_asked_of_another_site_and_no_credentials_leave_their_origin():
+    with untouched_port() as port:
+        far = f"http://127.0.0.1:{port}/mcp"
+        page = f'<link rel="mcp" href="{far}"><link rel=ai-catalog href="//evil.test/c">'.encode()
+        with Peer(site({"/": page, "/.well-known/mcp": {"endpoint": far}}, "/mcp")) as peer:
+            report = mcpkit.probe(peer.origin, headers={"Authorization": "Bearer s"}, timeout=WAIT)
+    assert [lead["url"] for lead in report["trail"] if "another site" in lead["outcome"]] == [
+        "http://evil.test/c", far]
+    assert {asked.headers["authorization"] for asked in peer.asked} == {"Bearer s"}
+    assert report["endpoint"] == peer.url
+
+
+NEAR = {"https://h.test/a": True, "https://a.b.h.test/": True, "http://h.test:443/": False,
+        "https://h.test:8443/": False, "https://evilh.test/": False, "https://test/": False,
+        "https://h.test@evil.test/": False, "javascript:1": False}
+
+
+@pytest.mark.parametrize("url", NEAR)
+def test_near_is_the_same_host_or_a_subdomain_on_the_same_port(url):
+    assert mcpkit.is_near(url, "https://h.test/x") is NEAR[url]
+
+
+COMPLETE = {"example.com": "https://example.com", "localhost:8000/mcp": "http://localhost:8000/mcp",
+            "127.0.0.1:1": "http://127.0.0.1:1", "[::1]:80/x": "http://[::1]:80/x",
+            "intranet:8080": "https://intranet:8080", "http://a.b": "http://a.b",
+            "nonsense": "nonsense", "ftp://a.b/c": "ftp://a.b/c", "a.b c": "a.b c"}
+
+
+@pytest.mark.parametrize("target", COMPLETE)
+def test_a_bare_host_gets_the_scheme_that_it_lacks(target):
+    assert mcpkit.complete_url(target) == COMPLETE[target]
+
+
+LINKS = {
+    "</a>; rel=mcp": [("mcp", "/a")], '<b,c>;x="1,2"; rel="x MCP", <d>; rel=y': [
+        ("x", "b,c"), ("mcp", "b,c"), ("y", "d")], "nonsense": [], "<a>": [], "<a>; rel": []}
+
+
+@pytest.mark.parametrize("header", LINKS)
+def test_a_link_header_is_read(header):
+    assert mcpkit.parse_links(header, "") == LINKS[header]
+
+
+@pytest.mark.parametrize("documents", HOSTILE)
+def test_documents_that_make_no_sense_lead_nowhere_and_break_nothing(documents):
+    with Peer(site(documents, None)) as peer:
+        report = mcpkit.probe(peer.origin, era="legacy", timeout=WAIT)
+    assert report["verdict"] == "fail" and report["endpoint"] == peer.origin
+    assert 7 < len(report["trail"])
+
+
+def test_a_card_that_promises_what_the_server_does_not_keep_is_a_finding():
+    card = {**CARD, "version": "9", "remotes": [
+        {**CARD["remotes"][1], "supportedProtocolVersions": ["2026-07-28"]}]}
+    with Peer(site({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": card},
+                   "/deep/mcp")) as peer:
+        report = mcpkit.probe(peer.origin, timeout=WAIT)
+    assert [check["message"] for check in report["checks"] if check["id"] == "card"] == [
+        "the server card promises 2026-07-28, but the server speaks 2025-06-18",
+        "the server card says version 9, the server 1"]
+RESOURCE_DOCUMENT = {"resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN/t1"],
+            "scopes_supported": ["read", "write"]}
+NEXT = "a client would log in after registering itself, at ORIGIN/authorize, for ORIGIN/mcp"
+ADMISSIONS = {     # challenge, documents by path: (path, outcome) of what was asked, what is said
+    "C117 the URL that is named comes first": (
+        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"', {"/x/prm": RESOURCE_DOCUMENT, AS: ISSUER_DOCUMENT},
+        [("/x/prm", "HTTP 200"), (AS, "HTTP 200")], [NEXT + ", with the scopes a b"]),
+    "C117 then the path, then the root": (
+        "Bearer", {PRM: RESOURCE_DOCUMENT, AS: ISSUER_DOCUMENT},
+        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 200"), (AS, "HTTP 200")],
+        [NEXT + ", with the scopes read write"]),
+    "C117 a broken server stops it": (
+        "Bearer", {PRM + "/mcp": 503, PRM: RESOURCE_DOCUMENT}, [(PRM + "/mcp", "HTTP 503")],
+        ["there is no protected resource metadata"]),
+    "C118 another scheme before, and a parameter twice": (
+        'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata = "ORIGIN/b", '
+        'error="again"', {"/b": RESOURCE_DOCUMENT, AS: ISSUER_DOCUMENT}, [("/b", "HTTP 200"), (AS, "HTTP 200")],
+        ["the challenge has error more than once", NEXT]),
+    "C120 the three places of an issuer": (
+        "Bearer", {PRM + "/mcp": RESOURCE_DOCUMENT, AS: b"<p>home",
+                   "/t1/.well-known/openid-configuration": ISSUER_DOCUMENT},
+        [(PRM + "/mcp", "HTTP 200"), (AS, "HTTP 200 with text/html, which is no metadata"),
+         ("/.well-known/openid-configuration/t1", "HTTP 404"),
+         ("/t1/.well-known/openid-configuration", "HTTP 200")], [NEXT]),
+    "C120 an issuer that no client may use": (
+        "Bearer", {PRM + "/mcp": {**RESOURCE_DOCUMENT, "resource": "ORIGIN/mcp/"},
+                   AS: {"issuer": "ORIGIN/t1/"}},
+        [(PRM + "/mcp", "HTTP 200"), (AS, "HTTP 200")],
+        ["the metadata is of ORIGIN/mcp/, and not, to the byte, of ORIGIN/mcp",
+         "the metadata is of the issuer ORIGIN/t1/, and not, to the byte, of ORIGIN/t1",
+         "the issuer does not say that it knows PKCE with S256", "authorization_endpoint is no URL",
+         "token_endpoint is no URL", "a client would log in with an id that the issuer's operator"]),
+    "metadata that names nobody": (
+        "Bearer", {PRM + "/mcp": {"resource": "ORIGIN/mcp", "authorization_servers": [7]}},
+        [(PRM + "/mcp", "HTTP 200")], ["the resource metadata names no authorization server"]),
+    "a URL that is none": ('Bearer resource_metadata="file:///etc/passwd"', {}, [
+        ("file:///etc/passwd", "no http URL"), (PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 404")],
+        ["there is no protected resource metadata"]),
+}
+
+
+@cases(ADMISSIONS)
+def test_what_it_takes_to_be_let_in_is_told_without_logging_in(case):
+    challenge, documents, asked_of, messages = case
+
+    def answer(asked):
+        if asked.method == "POST":
+            return http_answer(b"no", "401 Unauthorized", "text/plain", "WWW-Authenticate: "
+                               + challenge.replace("ORIGIN", peer.origin))
+        document = documents.get(asked.path)
+        return http_answer(b"", f"{document} Broken") if isinstance(document, int) else site(
+            documents, None)(asked)
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT,
+                              headers={"Authorization": "Bearer wrong"})
+    assert report["verdict"] == "partial"
+    assert [(lead["url"].replace(peer.origin, ""), lead["outcome"])
+            for lead in report["trail"]] == asked_of
+    seen = [check["message"].replace(peer.origin, "ORIGIN") for check in report["checks"]
+            if check["id"].startswith("authorization-")]
+    assert len(seen) == len(messages) and all(map(str.startswith, seen, messages)), seen
+    assert not [asked for asked in peer.asked
+                if asked.method == "GET" and "authorization" in asked.headers]
+
+
+TOOL_SERVER = OLD_SERVER.replace('"ping"', '"tools/list"').replace(
+    "{}\n    else", '{"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}\n    else')
+STDIO_SERVERS = {    # script: the verdict, the headline's layer and words, (layer, status) seen
+    "it works": (TOOL_SERVER, "pass", None, "c speaks 2024-11-05", ("exit", "ok")),
+    "it ends at once": ("import sys; sys.exit('no licence')", "unreachable", "start",
+                        "exited with code 1; its last words: no licence", ("start", "fail")),
+    "it prints beside messages": ("print('hello')\n" + TOOL_SERVER, "pass", None, "c speaks",
+                                  ("output", "warning")),
+    "it prints Latin-1": ("import sys; sys.stdout.buffer.write(b'caf\\xe9\\n')\n"
+                          + TOOL_SERVER, "pass", None, "c speaks", ("output", "warning")),
+    "it outlives its input": (TOOL_SERVER + "import time; time.sleep(60)\n", "pass", None,
+                              "c speaks", ("exit", "warning")),
+    "it leaves a child behind": (
+        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; "
+        "time.sleep(60)'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, "
+        "stderr=subprocess.DEVNULL)\n" + TOOL_SERVER, "pass", None, "c speaks",
+        ("exit", "warning")),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes")
+@cases(STDIO_SERVERS)
+def test_a_stdio_server_is_diagnosed_from_its_start_to_its_end(case):
+    script, verdict, layer, words, seen = case
+    report = mcpkit.probe([sys.executable, "-c", script], era="legacy", timeout=WAIT)
+    assert (report["verdict"], report["headline"]["layer"]) == (verdict, layer)
+    assert words in report["headline"]["message"]
+    assert seen in [(seen["name"], seen["status"]) for seen in report["layers"]]
+
+
+def test_c43_silence_to_server_discover_is_a_note_where_the_handshake_works(monkeypatch):
+    monkeypatch.setattr(mcpkit, "DISCOVER_SECONDS", 0.5)
+    report = mcpkit.probe([sys.executable, "-c", TOOL_SERVER], timeout=WAIT)
+    assert report["verdict"] == "pass" and report["eras"]["modern"]["verdict"] == "fail"
+    check = find_check(report, "modern-protocol")
+    assert check["status"] == "note" and "did not answer server/discover" in check["message"]
+
+
+REFUSED = {                         # status, headers, body: what it means, what to do
+    "a session lost": (404, {}, "Session not found", "does not know the session", "same one"),
+    "a session missing": (400, {}, "Bad Request: Missing session ID", "wants a session", "always"),
+    "TLS at nginx": (400, {}, "The plain HTTP request was sent to HTTPS port", "TLS", "https://"),
+    "Cloudflare's doubts": (403, {"cf-mitigated": "challenge"}, "<title>Just a moment...</title>",
+                            "Cloudflare wants proof of a person (Just a moment...)", "bot rules"),
+    "a scope": (403, {"www-authenticate": 'Bearer error="insufficient_scope"'}, "", "lacks a scope",
+                "log in again"),
+    "an Origin": (403, {}, "Invalid Origin header", "the Origin", "allow it"),
+    "a Host": (421, {}, "Invalid Host header", "does not answer to this host name", "allow"),
+    "Express": (404, {}, "<pre>Cannot POST /x</pre>", "no route", "/mcp"),
+    "patience": (429, {"retry-after": "30"}, "", "too many requests (retry-after: 30)", "after 30"),
+    "JSON of their own": (418, {}, '{"error": {"message": "tea only"}}', "no success (tea only)",
+                          "words"),
+    "a header in base64": (400, {"mcp-name": "=?base64?5pel5pys?="}, "header mismatch",
+                           "mcp-name: =?base64?5pel5pys?= (\u65e5\u672c)", "proxy"),
+    "an unknown 5xx": (599, {}, "", "the server failed", "log"),
+    "411": (411, {}, "", "Content-Length", "proxy"), "413": (413, {}, "", "size", "nginx"),
+    "406": (406, {}, "", "Accept", "proxy"), "415": (415, {}, "", "application/json", "hardly"),
+}
+
+
+@cases(REFUSED)
+def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
+    status, headers, body, message, hint = case
+    check = mcpkit.explain_status(status, headers, body)
+    assert message in check.message and hint in check.hint and "{seen}" not in check.hint
+
+
 # =============================================================================================
 # 25. PROBE REPORTS
 # =============================================================================================
@@ -11378,7 +11838,11 @@ def build_report(**members):
               mcpkit.Check("legacy-get", "ok", "a GET", "", "MUST, 2025-11-25 y"),
               mcpkit.Check("legacy-host", "skipped", "far", "", "SHOULD, RFC 9110 7.4"),
               mcpkit.Check("get", "note", "405")]
+    layers = [{"name": "tcp", "status": "ok", "message": "open\x1b", "hint": "", "ms": 2.4},
+              {"name": "tools", "status": "fail", "message": "none", "hint": "add", "ms": None}]
     return {"target": "http://h/mcp?a=1&b", "endpoint": "http://h/mcp", "verdict": "partial",
+            "headline": {"layer": "tools", "message": "none\x1b", "hint": "add some"},
+            "layers": layers, "trail": [{"source": "page", "url": "http://h/", "outcome": "no"}],
             "eras": {"legacy": era, "modern": {
                 "verdict": "fail", "protocolVersion": None, "serverInfo": {}, "session": False,
                 "tools": []}},
@@ -11389,14 +11853,17 @@ def build_report(**members):
 def test_the_text_report_groups_findings_and_counts_the_rules_that_are_kept():
     assert mcpkit.format_report(build_report()).split("\n") == [
         "probe of http://h/mcp?a=1&b",
-        "  legacy   partial      2025-11-25, <i>\\x1b[2J 1, with a session, tools: a\\u202eb",
+        "partial at tools: none\\x1b",
+        "           -> add some",
+        "  ok       tcp           open\\x1b (2 ms)",
+        "  fail     tools         see above",
+        "  legacy   partial       2025-11-25, <i>\\x1b[2J 1, with a session, tools: a\\u202eb",
         "           20 of 21 MUST kept, 9 of 9 SHOULD kept, 3 not applicable",
-        "  modern   fail",
+        "  looked   http://h/ (page): no",
         "  fail     legacy-ping, modern-ping: ping <b>\\x00",
         "           -> answer it",
         "           (MUST, 2025-11-25 x)",
         "  note     get: 405",
-        "  ok       legacy-handshake: agreed",
         "verdict: partial (7 requests, 1500 ms)"]
 
 
