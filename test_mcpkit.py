@@ -8240,8 +8240,8 @@ def test_c68_a_certificate_that_is_not_trusted_is_described(certificates, served
         with Client(peer.url, era="legacy", timeout=WAIT,
                     network=mcpkit.Network(insecure=True)) as client:
             assert client.list_tools() == []
-    assert report["verdict"] == "unreachable" and "check http against" in find_check(
-        report, "reach")["hint"]
+    assert (report["verdict"], report["headline"]["layer"]) == ("unreachable", "tls")
+    assert find_check(report, "reach")["hint"]
 
 
 def test_c68_plain_http_and_tls_are_told_apart_where_they_are_mixed_up(certificates, pong):
