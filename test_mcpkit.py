@@ -11672,7 +11672,20 @@ def test_a_link_header_is_read(header):
     assert mcpkit.parse_links(header, "") == LINKS[header]
 
 
-@pytest.mark.parametrize("documents", HOSTILE)
+PROBED_HOSTILE = [
+    {"/": b'<link rel=mcp href="//["><link rel=mcp href=""><link rel=mcp href="/\xc3\xa9 x">'},
+    {PRM: {"resource": "http://[", "authorization_servers": "x"}}, {PRM: {"resource": 7}},
+    {PRM: {"resource": "ORIGIN/\u00e9 \u0001"}}, {"/.well-known/ai-catalog.json": {"entries": 7}},
+    {"/.well-known/ai-catalog.json": {"entries": [7, {}, {"type": CATALOG["entries"][1]["type"]}, {
+        "type": CATALOG["entries"][1]["type"], "url": "//["}, {
+        "type": CATALOG["entries"][1]["type"], "data": {"remotes": [7, {
+            "type": "streamable-http", "url": "//[", "variables": [7]}]}}]}},
+    {"/.well-known/mcp": {"url": ["//["], "remotes": {"a": {"url": "ORIGIN/\x1b"}}}},
+    {"/.well-known/mcp.json": b"[" * 60_000}, {"/.well-known/mcp.json": b"\xff\xfe{}"},
+]
+
+
+@pytest.mark.parametrize("documents", PROBED_HOSTILE)
 def test_documents_that_make_no_sense_lead_nowhere_and_break_nothing(documents):
     with Peer(site(documents, None)) as peer:
         report = mcpkit.probe(peer.origin, era="legacy", timeout=WAIT)
@@ -11689,34 +11702,40 @@ def test_a_card_that_promises_what_the_server_does_not_keep_is_a_finding():
     assert [check["message"] for check in report["checks"] if check["id"] == "card"] == [
         "the server card promises 2026-07-28, but the server speaks 2025-06-18",
         "the server card says version 9, the server 1"]
+
+
+PROBED_ISSUER_DOCUMENT = {"issuer": "ORIGIN/t1", "authorization_endpoint": "ORIGIN/authorize",
+          "token_endpoint": "ORIGIN/token", "code_challenge_methods_supported": ["S256"],
+          "registration_endpoint": "ORIGIN/register"}
 RESOURCE_DOCUMENT = {"resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN/t1"],
             "scopes_supported": ["read", "write"]}
+PROBED_AS = "/.well-known/oauth-authorization-server/t1"
 NEXT = "a client would log in after registering itself, at ORIGIN/authorize, for ORIGIN/mcp"
 ADMISSIONS = {     # challenge, documents by path: (path, outcome) of what was asked, what is said
     "C117 the URL that is named comes first": (
-        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"', {"/x/prm": RESOURCE_DOCUMENT, AS: ISSUER_DOCUMENT},
-        [("/x/prm", "HTTP 200"), (AS, "HTTP 200")], [NEXT + ", with the scopes a b"]),
+        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"', {"/x/prm": RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT},
+        [("/x/prm", "HTTP 200"), (PROBED_AS, "HTTP 200")], [NEXT + ", with the scopes a b"]),
     "C117 then the path, then the root": (
-        "Bearer", {PRM: RESOURCE_DOCUMENT, AS: ISSUER_DOCUMENT},
-        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 200"), (AS, "HTTP 200")],
+        "Bearer", {PRM: RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT},
+        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 200"), (PROBED_AS, "HTTP 200")],
         [NEXT + ", with the scopes read write"]),
     "C117 a broken server stops it": (
         "Bearer", {PRM + "/mcp": 503, PRM: RESOURCE_DOCUMENT}, [(PRM + "/mcp", "HTTP 503")],
         ["there is no protected resource metadata"]),
     "C118 another scheme before, and a parameter twice": (
         'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata = "ORIGIN/b", '
-        'error="again"', {"/b": RESOURCE_DOCUMENT, AS: ISSUER_DOCUMENT}, [("/b", "HTTP 200"), (AS, "HTTP 200")],
+        'error="again"', {"/b": RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT}, [("/b", "HTTP 200"), (PROBED_AS, "HTTP 200")],
         ["the challenge has error more than once", NEXT]),
     "C120 the three places of an issuer": (
-        "Bearer", {PRM + "/mcp": RESOURCE_DOCUMENT, AS: b"<p>home",
-                   "/t1/.well-known/openid-configuration": ISSUER_DOCUMENT},
-        [(PRM + "/mcp", "HTTP 200"), (AS, "HTTP 200 with text/html, which is no metadata"),
+        "Bearer", {PRM + "/mcp": RESOURCE_DOCUMENT, PROBED_AS: b"<p>home",
+                   "/t1/.well-known/openid-configuration": PROBED_ISSUER_DOCUMENT},
+        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200 with text/html, which is no metadata"),
          ("/.well-known/openid-configuration/t1", "HTTP 404"),
          ("/t1/.well-known/openid-configuration", "HTTP 200")], [NEXT]),
     "C120 an issuer that no client may use": (
         "Bearer", {PRM + "/mcp": {**RESOURCE_DOCUMENT, "resource": "ORIGIN/mcp/"},
-                   AS: {"issuer": "ORIGIN/t1/"}},
-        [(PRM + "/mcp", "HTTP 200"), (AS, "HTTP 200")],
+                   PROBED_AS: {"issuer": "ORIGIN/t1/"}},
+        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200")],
         ["the metadata is of ORIGIN/mcp/, and not, to the byte, of ORIGIN/mcp",
          "the metadata is of the issuer ORIGIN/t1/, and not, to the byte, of ORIGIN/t1",
          "the issuer does not say that it knows PKCE with S256", "authorization_endpoint is no URL",
