@@ -8863,10 +8863,10 @@ def open_socket(host: str, port: int, waits: Waits, notes: List[str]) -> socket.
     """
     addresses, failures = find_addresses(host, port, waits), []
     for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
-        is_last = number == len(addresses)
+        left = waits.left()                              # raises: nothing may be open yet
         sock = socket.socket(family, kind, protocol)
         try:
-            sock.settimeout(waits.left() if is_last else min(waits.left() / 2, ADDRESS_SECONDS))
+            sock.settimeout(left if number == len(addresses) else min(left / 2, ADDRESS_SECONDS))
             sock.connect(address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
@@ -12807,7 +12807,9 @@ def explain_fault(error: MCPKitError) -> Layer:
     word, _, rest = text.partition(": ")
     if word in FAULTS_BELOW:
         layer, hint = FAULTS_BELOW[word]
-        return Layer(layer, "fail", text if layer == "start" else rest, hint)
+        seen, _, scheme = rest.partition(": use ")       # some say themselves what to do
+        return Layer(layer, "fail", text if layer == "start" else seen,
+                     f"use {scheme} in the URL" if scheme else hint)
     layer = "content" if text.startswith("headers received") else "http"
     return Layer(layer, "fail", text, "is it stuck, or slow? --timeout gives it longer")
 
@@ -12853,7 +12855,6 @@ def explain_error(error: MCPError, exchange: Optional[Exchange]) -> Check:
 # How a program that speaks no HTTP begins, to what it is.
 STRANGERS = (
     (r"SSH-[12]", "an SSH server"), (r"HTTP/[01]", "a server of plain HTTP"),
-    (r"[\x15\x16]\x03|\\x1[56]\\x03", "a TLS server: use https://"),
     (r"(-ERR|-NOAUTH|-DENIED|\+PONG)", "a Redis server"), (r"\+OK", "a POP3 server"),
     (r"220[ -].*(smtp|mail)", "a mail server"), (r"220[ -]", "an FTP or mail server"),
     (r"\* OK", "an IMAP server"), (r"RFB ", "a VNC server"), (r"AMQP", "an AMQP broker"),
@@ -13257,17 +13258,10 @@ class Ground:
         return ""
 
     def explain_no_http(self, fault: Check) -> Layer:
-        """Return what it is that closes connections without HTTP: one more connection tells TLS."""
-        hint = fault.hint
-        if self._way.scheme == "http" and self._way.proxy is None:
-            waits = self._waits._replace(silence=2.0)
-            with contextlib.suppress(OSError, ValueError, TransportError):
-                open_unchecked(self._way, waits).close()
-                return Layer("tls", "fail", f"{self._way.address} speaks TLS, not plain HTTP",
-                             "use https:// in the URL")
-            usual = USUAL_PORTS.get(self._port)
-            hint = f"this is the usual port of {usual}, which speaks no HTTP" if usual else hint
-        return Layer("http", "fail", fault.message, hint)
+        """Return what it may be that closes connections without HTTP."""
+        usual = USUAL_PORTS.get(self._way.port)
+        return Layer("http", "fail", fault.message, fault.hint if usual is None else
+                     f"this is the usual port of {usual}, which speaks no HTTP")
 
 
 def try_address(entry: tuple, seconds: float) -> str:
