@@ -60,9 +60,7 @@ import enum
 import functools
 import hashlib
 import hmac
-import http.client
-import http.server
-import io
+import http
 import json
 import math
 import operator
@@ -79,9 +77,7 @@ import threading
 import time
 import types
 import typing
-import urllib.error
 import urllib.parse
-import urllib.request
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping,
@@ -883,11 +879,14 @@ def format_event(data: str, event: Optional[str] = "message", event_id: Optional
 # In: header bytes and values. Out: what they mean. Shared by server, client and probe.
 # Spec: RFC 9110 and 9112 read strictly: what two readers could understand differently is refused.
 
+BODILESS = (204, 304)        # statuses whose answers have no body, and no length either
 Headers = Dict[str, str]     # lower-case name to value; repeated ones joined by ", " (RFC 9110 5.3)
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00-\x08\x0a-\x1f\x7f]*)")
 _REQUEST_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP/1\.([01])")
+_ANSWER_HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00\r]*)")
+_STATUS_LINE = re.compile(r"HTTP/1\.(\d) +([1-9]\d\d)(?:[ \t]([^\x00]*))?")
 
 
 class Head(NamedTuple):
@@ -911,15 +910,57 @@ def parse_head(data: bytes, max_headers: int = Limits().max_headers) -> Head:
         raise _refuse_request_line(first)
     if len(lines) > max_headers:
         raise HTTPRefusal(431, f"{len(lines)} headers, but at most {max_headers} are read")
+    method, target, minor = match.groups()
+    try:
+        return Head(method, target, minor == "0", _parse_header_lines(lines, _HEADER_LINE))
+    except ValueError as error:
+        raise HTTPRefusal(400, str(error)) from None
+
+
+def _parse_header_lines(lines: List[str], form: re.Pattern) -> Headers:
     headers: Headers = {}
     for line in lines:
-        header = _HEADER_LINE.fullmatch(line)
+        header = form.fullmatch(line)
         if header is None:
-            raise HTTPRefusal(400, f"a header line is malformed: {shorten(line, 80)}")
+            raise ValueError(f"a header line is malformed: {shorten(line, 80)}")
         name, value = header.group(1).lower(), header.group(2).strip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    method, target, minor = match.groups()
-    return Head(method, target, minor == "0", headers)
+    return headers
+
+
+class StatusHead(NamedTuple):
+    """The status line of a response and its headers."""
+
+    status: int
+    reason: str
+    is_http_1_0: bool
+    headers: Headers
+
+
+def parse_status_head(data: bytes) -> StatusHead:
+    """Return the response head in bytes (without the blank line); ValueError for what is none.
+
+    Read as leniently as a recipient may: lines end with LF alone or are folded, values hold what
+    they should not. Spec: RFC 9112, 2.2 and 5.2, RFC 9110, 5.5.
+    """
+    text = data.decode("latin-1").replace("\r\n", "\n")
+    first, *lines = re.sub(r"\n[ \t]+", " ", text).split("\n")
+    match = _STATUS_LINE.fullmatch(first)
+    if match is None:
+        raise ValueError(shorten(first))
+    minor, status, reason = match.groups()
+    return StatusHead(int(status), reason or "", minor == "0",
+                      _parse_header_lines(lines, _ANSWER_HEADER_LINE))
+
+
+def encode_request_head(method: str, target: str, headers: Dict[str, str]) -> bytes:
+    """Return a request line and headers with the blank line; UsageError for what would break it."""
+    for name, value in headers.items():
+        if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}:{value}")
+                and value.isascii()):
+            raise UsageError(f"no header can be {shorten(name, 80)}: {shorten(value, 80)}")
+    lines = [f"{method} {target} HTTP/1.1", *map("{0[0]}: {0[1]}".format, headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
 
 def _refuse_request_line(line: str) -> HTTPRefusal:
@@ -963,10 +1004,124 @@ def refuse_size(max_body: int) -> HTTPRefusal:
     return HTTPRefusal(413, f"the body is larger than {max_body:,} bytes")
 
 
-def is_kept_alive(head: Head) -> bool:
-    """Return whether the client wants the connection kept after this request."""
+def is_kept_alive(head: Union[Head, StatusHead]) -> bool:
+    """Return whether the sender of a head wants the connection kept after this exchange."""
     options = head.headers.get("connection", "").lower()
     return "close" not in options and (not head.is_http_1_0 or "keep-alive" in options)
+
+
+# ---- bodies, fed as they come: each `feed` returns what is of the body, and what follows its end
+
+class SizedBody:
+    """A body of a length that is known. `is_complete` says that all of it has been fed."""
+
+    ends_with_connection = False
+
+    def __init__(self, length: int):
+        self._left = length
+        self.is_complete = not length
+
+    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
+        """Return the part of `data` that is of the body, and the rest."""
+        body, rest = data[:self._left], data[self._left:]
+        self._left -= len(body)
+        self.is_complete = not self._left
+        return body, rest
+
+
+class OpenBody:
+    """A body that goes on until the connection ends."""
+
+    ends_with_connection = True
+    is_complete = False
+
+    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
+        """Return all of `data`."""
+        return data, b""
+
+
+class ChunkedBody:
+    """A body in chunks; their extensions and the trailers are read over. Spec: RFC 9112, 7.1.
+
+    `announced` is the size of its chunks so far, those still to come included.
+    """
+
+    ends_with_connection = False
+    LINE_BYTES = 4096
+
+    def __init__(self, max_trailers: int = Limits().max_headers):
+        self.is_complete = False
+        self.announced = 0
+        self._trailers_left = max_trailers
+        self._chunk_left = 0
+        self._line = b""                     # the start of a line whose end is still to come
+        self._take_line = self._take_size    # what the next line is
+
+    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
+        """Return the bytes of the body in `data`, and what follows it; ValueError if malformed."""
+        parts, at = [], 0
+        data, self._line = self._line + data, b""
+        while at < len(data) and not self.is_complete:
+            if self._chunk_left:
+                parts.append(data[at:at + self._chunk_left])
+                at += len(parts[-1])
+                self._chunk_left -= len(parts[-1])
+                continue
+            end = data.find(b"\n", at, at + self.LINE_BYTES) + 1
+            if not end:
+                self._line = self._check_line(data[at:])
+                break
+            line, at = data[at:end], end
+            if not line.endswith(b"\r\n") or b"\r" in line[:-2]:
+                raise ValueError("a line of a chunked body does not end with CRLF")
+            self._take_line(line[:-2])
+        return b"".join(parts), data[at:] if self.is_complete else b""
+
+    def _check_line(self, start: bytes) -> bytes:
+        """Return the start of a line that may still become one."""
+        if len(start) >= self.LINE_BYTES:
+            raise ValueError(f"a line of a chunked body is longer than {self.LINE_BYTES:,} bytes")
+        if self._take_line == self._take_end and start != b"\r":
+            self._take_end(start)
+        return start
+
+    def _take_size(self, line: bytes) -> None:
+        size = line.partition(b";")[0].rstrip(b" \t")
+        if re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size) is None:
+            raise ValueError(f"a chunk size is malformed: {shorten(line, 40)}")
+        self._chunk_left = int(size, 16)
+        self.announced += self._chunk_left
+        self._take_line = self._take_end if self._chunk_left else self._take_trailer
+
+    def _take_end(self, line: bytes) -> None:
+        if line:
+            raise ValueError("a chunk is longer than its size says")
+        self._take_line = self._take_size
+
+    def _take_trailer(self, line: bytes) -> None:
+        self._trailers_left -= 1
+        self.is_complete = not line
+        if self._trailers_left < 0 and line:
+            raise ValueError("a chunked body has too many trailers")
+
+
+def find_response_body(method: str, head: StatusHead) -> Union[SizedBody, OpenBody, ChunkedBody]:
+    """Return what the body of a response is fed to. ValueError for a length or coding that is none.
+
+    Spec: RFC 9112, 6.3.
+    """
+    coding, length = head.headers.get("transfer-encoding"), head.headers.get("content-length")
+    if method == "HEAD" or head.status in BODILESS:
+        return SizedBody(0)
+    if coding is not None:
+        if coding.lower() != "chunked":
+            raise ValueError(f"its Transfer-Encoding is {shorten(coding, 80)}")
+        return ChunkedBody()
+    if length is None:
+        return OpenBody()
+    if re.fullmatch(r"(\d{1,18})(?:, ?\1)*", length, re.ASCII) is None:
+        raise ValueError(f"its Content-Length is {shorten(length, 80)}")
+    return SizedBody(int(length.partition(",")[0]))
 
 
 @functools.lru_cache(maxsize=64)
@@ -6567,8 +6722,8 @@ def write_task(run: Callable, task: Task) -> None:
 # =============================================================================================
 # 16. SERVING
 # =============================================================================================
-# The shell around a Server: sockets, threads, clocks. HTTP on http.server with a thread for each
-# connection, and stdio. Everything that decides lies above; here bytes are moved, in time.
+# The shell around a Server: sockets, threads, clocks. HTTP with a thread for each connection, and
+# stdio. Everything that decides lies above; here bytes are moved, in time.
 
 
 def system_runtime() -> Runtime:
@@ -6725,42 +6880,21 @@ class SocketReader:
             body, self._buffer = self._buffer[:length], self._buffer[length:]
             return body
         deadline = time.monotonic() + self._limits.read_seconds
-        if length is not None:
-            return self._read_exactly(length, deadline)
-        body = bytearray()
+        return (self._read_chunks(deadline) if length is None
+                else self._read_exactly(length, deadline))
+
+    def _read_chunks(self, deadline: float) -> bytes:
+        chunked, parts = ChunkedBody(self._limits.max_headers), []
         while True:
-            size = self._read_chunk_size(deadline)
-            if len(body) + size > self._limits.max_body:
+            try:
+                part, self._buffer = chunked.feed(self._buffer)
+            except ValueError as error:
+                raise HTTPRefusal(400, str(error)) from None
+            if chunked.announced > self._limits.max_body:
                 raise refuse_size(self._limits.max_body)
-            if size == 0:
-                break
-            body += self._read_exactly(size, deadline)
-            if self._read_exactly(2, deadline) != b"\r\n":
-                raise HTTPRefusal(400, "a chunk is longer than its size says")
-        trailers = 0
-        while self._read_line(deadline):      # trailers are read over
-            trailers += 1
-            if trailers > self._limits.max_headers:
-                raise HTTPRefusal(431, f"more than {self._limits.max_headers} trailers")
-        return bytes(body)
-
-    def _read_chunk_size(self, deadline: float) -> int:
-        line = self._read_line(deadline)
-        size = line.partition(b";")[0].rstrip(b" \t")        # chunk extensions are read over
-        if re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size) is None:
-            raise HTTPRefusal(400, f"a chunk size is malformed: {shorten(line, 40)}")
-        return int(size, 16)
-
-    def _read_line(self, deadline: float) -> bytes:
-        while True:
-            end = self._buffer.find(b"\n")
-            if end >= 0:
-                line, self._buffer = self._buffer[:end + 1], self._buffer[end + 1:]
-                if not line.endswith(b"\r\n") or b"\r" in line[:-2]:
-                    raise HTTPRefusal(400, "a line of a chunked body does not end with CRLF")
-                return line[:-2]
-            if len(self._buffer) > 4096:
-                raise HTTPRefusal(400, "a line of a chunked body is longer than 4,096 bytes")
+            parts.append(part)
+            if chunked.is_complete:
+                return b"".join(parts)
             self._receive_more(deadline)
 
     def _read_exactly(self, count: int, deadline: float) -> bytes:
@@ -7008,17 +7142,15 @@ class HTTPChannel(Channel):
             self._lose_client()
 
 
-class HTTPHandler(http.server.BaseHTTPRequestHandler):
+class HTTPHandler(socketserver.BaseRequestHandler):
     """One connection of an HTTPService: request after request, each answered in one write."""
 
     server: HTTPService
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    rbufsize = -1
 
     def setup(self) -> None:
         """Prepare to read requests with a reader of our own: strict, fast and bounded in time."""
-        super().setup()
+        self.connection = self.request
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.reader = SocketReader(self.connection, self.server.mcp.limits)
         set_patience(self.connection, socket.SO_SNDTIMEO, self.server.mcp.limits.read_seconds)
         self.principal: Optional[Principal] = None       # who sent the request being served
@@ -7027,6 +7159,12 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
     def owner(self) -> Optional[str]:
         """Whose the sessions are that this request opens or uses, None where nobody is asked."""
         return None if self.principal is None else self.principal.subject
+
+    def handle(self) -> None:
+        """Serve the connection until one of the two sides has it closed."""
+        self.close_connection = False
+        while not self.close_connection:
+            self.handle_one_request()
 
     def handle_one_request(self) -> None:
         """Read and answer one request; afterwards the connection is in step, or closed."""
@@ -7227,20 +7365,12 @@ class HTTPHandler(http.server.BaseHTTPRequestHandler):
         except OSError:
             pass
 
-    def finish(self) -> None:
-        """Close quietly, whatever state the connection is in."""
-        try:
-            super().finish()
-        except OSError:
-            pass
-
 
 SERVE_METHODS = {"POST": HTTPHandler.serve_post, "GET": HTTPHandler.serve_get,
                  "DELETE": HTTPHandler.serve_delete, "OPTIONS": HTTPHandler.serve_options}
 
-REASONS = dict(http.client.responses)
+REASONS = {status.value: status.phrase for status in http.HTTPStatus}
 
-BODILESS = (204, 304)                    # statuses whose answers have no length either
 STREAM_HEADERS = (("Cache-Control", "no-cache, no-transform"), ("Content-Type", STREAM_TYPE),
                   ("X-Accel-Buffering", "no"))
 
@@ -7249,7 +7379,7 @@ CORS_HEADERS = ("accept", "authorization", "content-type", "last-event-id", "mcp
                 "mcp-name", "mcp-protocol-version", "mcp-session-id")
 
 
-class HTTPService(http.server.ThreadingHTTPServer):
+class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """A Server bound to an address. `url` is where it is reached.
 
     `run` serves in this thread until another calls `stop`; as a context manager it serves in a
@@ -7318,11 +7448,6 @@ class HTTPService(http.server.ThreadingHTTPServer):
         token = self._read_token(data)
         principal = None if token is None else self.policy.access.identify(token)
         return self._admit(data)._replace(principal=principal)
-
-    def server_bind(self) -> None:
-        """Bind without looking up our own name, which can hang where there is no resolver."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.server_address[:2]
 
     def __enter__(self) -> HTTPService:
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True,
@@ -8695,8 +8820,8 @@ def build_proof_claims(method: str, url: str, token_id: str, now: float,
 # 19. HTTP CLIENT
 # =============================================================================================
 # In: a request and how long it may take. Out: its response, or the error that says in one line
-# which layer failed. A handler for urllib.request that keeps connections alive; every wait has a
-# limit, and so has every body. Nothing here knows of MCP.
+# which layer failed. Connections are kept alive; every wait has a limit, and so has every body.
+# Nothing here knows of MCP.
 
 
 class Waits(NamedTuple):
@@ -8717,35 +8842,9 @@ class Waits(NamedTuple):
         return seconds
 
 
-class TimedReader(io.RawIOBase):
-    """The bytes of a response; every wait for more of them asks `left` how long it may be."""
-
-    def __init__(self, raw: Any, sock: Any, left: Callable[[], float]):
-        self._raw, self._sock, self.left = raw, sock, left
-
-    def readable(self) -> bool:
-        """Say that this can be read, as io asks."""
-        return True
-
-    def readinto(self, buffer: Any) -> Optional[int]:
-        """Read what comes within the time that is left."""
-        self._sock.settimeout(self.left())
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        """Close what is read from, too."""
-        self._raw.close()
-        super().close()
-
-
-class TimedResponse(http.client.HTTPResponse):
-    """A response whose head, chunk sizes and trailers keep the time limit too: http.client reads
-    them in loops of its own, in which a timeout of the socket starts anew with every byte."""
-
-    def __init__(self, sock: Any, *args: Any, left: Callable[[], float], **options: Any):
-        super().__init__(sock, *args, **options)
-        self.timed = TimedReader(self.fp.detach(), sock, left)
-        self.fp = io.BufferedReader(self.timed)
+def build_waits(seconds: float) -> Waits:
+    """Return the limits of an exchange that may take so many seconds from now."""
+    return Waits(seconds, time.monotonic() + seconds)
 
 
 # ---- the way to a server
@@ -8772,6 +8871,11 @@ class Proxy(NamedTuple):
     host: str
     port: int
     credentials: str
+
+    @property
+    def headers(self) -> Headers:
+        """The headers that are meant for the proxy."""
+        return {"Proxy-Authorization": self.credentials} if self.credentials else {}
 
 
 class Way(NamedTuple):
@@ -8813,8 +8917,8 @@ def parse_proxy(text: str) -> Proxy:
                          + (f"{parts.scheme}://{shorten(host)}" if parts else "this one"))
     credentials = ""
     if parts.username is not None:
-        pair = f"{parts.username}:{parts.password or ''}"
-        credentials = "Basic " + base64.b64encode(urllib.parse.unquote_to_bytes(pair)).decode()
+        pair = urllib.parse.unquote_to_bytes(f"{parts.username}:{parts.password or ''}")
+        credentials = "Basic " + base64.b64encode(pair).decode("ascii")
     return Proxy(host, port, credentials)
 
 
@@ -8823,13 +8927,20 @@ def find_way(url: str, network: Network) -> Tuple[Way, str]:
     scheme, host, port = split_origin(url)
     host = host if host.isascii() else host.encode("idna").decode("ascii")
     proxy, bypassed = network.proxy, ""
-    if proxy is None:
-        proxy = urllib.request.getproxies().get(scheme)
+    if proxy is None and has_system_proxies():
+        from urllib.request import getproxies, proxy_bypass          # slow to import
+        proxy = getproxies().get(scheme)
         if proxy and is_loopback(host):
             proxy, bypassed = None, "proxy bypassed: loopback"
-        elif proxy and urllib.request.proxy_bypass(f"{host}:{port}"):
+        elif proxy and proxy_bypass(f"{host}:{port}"):
             proxy, bypassed = None, "proxy bypassed: NO_PROXY"
     return Way(scheme, host, port, parse_proxy(proxy) if proxy else None), bypassed
+
+
+def has_system_proxies() -> bool:
+    """Return whether proxies may be set, in the environment or in the system's own way."""
+    return not sys.platform.startswith("linux") or any(
+        name.lower().endswith("_proxy") for name in os.environ)
 
 
 def find_addresses(host: str, port: int, waits: Waits) -> list:
@@ -8910,25 +9021,22 @@ def dial(way: Way, waits: Waits, notes: List[str]) -> socket.socket:
 
 def open_tunnel(sock: socket.socket, way: Way, waits: Waits) -> None:
     """Have a proxy connect us to an origin; raises TransportError when it will not."""
-    lines = [f"CONNECT {way.address} HTTP/1.1", f"Host: {way.address}"]
-    if way.proxy.credentials:
-        lines.append(f"Proxy-Authorization: {way.proxy.credentials}")
-    sock.settimeout(waits.left())
-    sock.sendall("\r\n".join(lines).encode("ascii") + b"\r\n\r\n")
-    with contextlib.closing(TimedResponse(sock, method="CONNECT", left=waits.left)) as response:
-        response.begin()
-        if not 200 <= response.status < 300:
-            raise explain_proxy(response, way)
+    headers = {"Host": way.address, **way.proxy.headers}
+    connection = Connection(sock, way)
+    connection.send(encode_request_head("CONNECT", way.address, headers), waits)
+    head = connection.read_head(waits)
+    if not 200 <= head.status < 300:
+        raise explain_proxy(head, way)
 
 
-def explain_proxy(response: http.client.HTTPResponse, way: Way) -> TransportError:
+def explain_proxy(head: StatusHead, way: Way) -> TransportError:
     """Return what a proxy means by a status of its own."""
-    if response.status == 407:
-        challenge = shorten(response.headers.get("Proxy-Authenticate", "without saying how"))
+    if head.status == 407:
+        challenge = shorten(head.headers.get("proxy-authenticate", "without saying how"))
         return TransportError(f"proxy: the proxy wants credentials (HTTP 407, {challenge}): give "
                               "them as http://USER:PASSWORD@HOST:PORT")
-    return TransportError(f"proxy: the proxy refuses {way.address} (HTTP {response.status} "
-                          f"{shorten(response.reason)})")
+    return TransportError(f"proxy: the proxy refuses {way.address} (HTTP {head.status} "
+                          f"{shorten(head.reason)})")
 
 
 # ---- TLS: what it takes to trust a server, and what is said where it cannot be
@@ -9064,7 +9172,7 @@ def explain_certificate(error: Any, way: Way, waits: Waits) -> TransportError:
         # Only a handshake that succeeds shows it: one more, whose end is all that follows.
         with open_unchecked(way, waits) as sock:
             certificate = parse_certificate(sock.getpeercert(binary_form=True))
-    except (OSError, ValueError, IndexError, http.client.HTTPException, TransportError):
+    except (OSError, ValueError, IndexError, TransportError):
         return TransportError(f"tls: the certificate of {way.host} is not trusted "
                               f"({shorten(error.verify_message)})")
     facts = certificate._asdict()
@@ -9077,80 +9185,304 @@ def explain_certificate(error: Any, way: Way, waits: Waits) -> TransportError:
                               **facts))
 
 
+# ---- compressed bodies
+
+class Inflater:
+    """Undoes the compression of one body, in pieces of bounded size, so that no bomb goes off."""
+
+    PIECE_BYTES = 64 * 1024
+
+    def __init__(self, coding: str):
+        self._coding = coding
+        self._zlib: Any = None
+        self._rest = b""                                 # what is still compressed
+        self._is_full = False                            # zlib may hold back more
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to take before more bytes are read."""
+        return self._is_full or bool(self._rest)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the body may end here."""
+        return self._zlib is None or (self._zlib.eof and not self._rest)
+
+    def take(self, data: bytes) -> bytes:
+        """Return the next piece of what `data` and what came before hold; else ProtocolError."""
+        import zlib
+        data = self._rest + data
+        if self._zlib is None or (self._zlib.eof and data):          # gzip may have more members
+            # Some mean by deflate the bare format, without the two bytes that zlib begins with.
+            is_bare = self._coding == "deflate" and data[0] & 0x0f != 8
+            self._zlib = zlib.decompressobj(-15 if is_bare else 47)  # 47: gzip or zlib
+        try:
+            text = self._zlib.decompress(data, self.PIECE_BYTES)
+        except zlib.error as error:
+            raise ProtocolError(f"the answer is no {self._coding}, though its Content-Encoding "
+                                f"says so ({error})") from None
+        self._rest = self._zlib.unconsumed_tail or self._zlib.unused_data
+        self._is_full = len(text) == self.PIECE_BYTES
+        return text
+
+
+def find_inflater(coding: Optional[str]) -> Optional[Inflater]:
+    """Return what undoes a Content-Encoding, None where there is nothing to undo."""
+    coding = (coding or "identity").strip().lower()
+    if coding in ("gzip", "x-gzip", "deflate"):
+        return Inflater(coding)
+    if coding in ("identity", ""):
+        return None
+    raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
+                        "for and cannot be read")
+
+
 # ---- connections
 
-class PooledHandler(urllib.request.BaseHandler):
-    """A handler for a urllib opener that keeps the connections of each way and reuses them.
+class Disconnected(TransportError):
+    """The other end closed a connection before it had said anything."""
 
-    A request brings its `waits`, and a list of `notes` for what is worth telling of its way.
+
+class Connection:
+    """A connection to an origin, of which nothing is read beyond the response that is awaited."""
+
+    def __init__(self, sock: Any, way: Way):
+        self.sock = sock
+        self._way = way
+        self._buffer = b""                   # what came with the head of a response, and follows it
+
+    def send(self, data: bytes, waits: Waits) -> None:
+        """Send a request. Who hangs up on it may have answered already, and is heard."""
+        self.sock.settimeout(waits.left())
+        with contextlib.suppress(BrokenPipeError):
+            self.sock.sendall(data)
+
+    def receive(self, waits: Waits) -> bytes:
+        """Return what comes next, b"" when the other end has closed the connection."""
+        if self._buffer:
+            data, self._buffer = self._buffer, b""
+            return data
+        self.sock.settimeout(waits.left())
+        return self.sock.recv(65536)
+
+    def put_back(self, data: bytes) -> None:
+        """Have data received once more."""
+        self._buffer = data
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the other end neither said what nobody asked for nor closed the connection."""
+        try:
+            return not self._buffer and not _is_ready(self.sock, "in")
+        except (OSError, ValueError):
+            return False
+
+    def read_head(self, waits: Waits) -> StatusHead:
+        """Return the head of the response; those that only say that it is to come are read over.
+
+        Raises TransportError for what is no HTTP, Disconnected where there is nothing.
+        """
+        while True:
+            head = self._parse_head(self._receive_head(waits))
+            if head.status >= 200 or head.status == 101:
+                return head
+
+    def _receive_head(self, waits: Waits) -> bytes:
+        data, end = b"", None
+        while end is None:
+            more = self.receive(waits)
+            if not more and not data:
+                raise Disconnected(f"connection: {self._way.address} closed the connection "
+                                   "without an answer")
+            data, start = data + more, max(0, len(data) - 3)
+            end = _HEAD_END.search(data, start)
+            if end is None and (not more or len(data) > ANSWER_HEAD_BYTES or not data.startswith(
+                    b"HTTP/"[:len(data)])):
+                self._parse_head(data)                   # most often this tells what it is
+                raise refuse_answer(self._way, "the head of its answer does not end")
+        self.put_back(data[end.end():])
+        return data[:end.start()]
+
+    def _parse_head(self, data: bytes) -> StatusHead:
+        if data.startswith(b"\x15\x03"):                 # how TLS complains of plain HTTP
+            raise TransportError(f"tls: {self._way.address} speaks TLS, not plain HTTP: use "
+                                 "https://")
+        try:
+            return parse_status_head(data)
+        except ValueError as error:
+            raise refuse_answer(self._way, error) from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.sock.close()
+
+
+def refuse_answer(way: Way, fault: Any) -> TransportError:
+    """Return the error for an answer that breaks the rules of HTTP."""
+    return TransportError(f"http: {way.address} does not answer in HTTP: {fault}")
+
+
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+ANSWER_HEAD_BYTES = 256 * 1024
+NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
+
+
+class HTTPResponse:
+    """A response whose head has been read; its body is read as it comes, within its limits.
+
+    `waits` may be set anew while it is read. `size` counts the bytes of the body that were read,
+    `came` those that came for it, before they were decompressed; `noted` are the first of them.
     """
 
-    def __init__(self, network: Network = Network()):
+    def __init__(self, url: str, method: str, head: StatusHead, connection: Connection, way: Way,
+                 waits: Waits, max_bytes: int):
+        self.url, self.status, self.headers = url, head.status, head.headers
+        self.way, self.connection, self.waits = way, connection, waits
+        self.size = self.came = 0
+        self.noted = bytearray()
+        self._max_bytes = max_bytes
+        self._keeps_connection = is_kept_alive(head)
+        try:
+            self._body = find_response_body(method, head)
+        except ValueError as error:
+            raise refuse_answer(way, error) from None
+        self._inflater: Optional[Inflater] = None
+        self._has_begun = False
+
+    @property
+    def leaves_connection(self) -> bool:
+        """Whether the next request may use the connection."""
+        return self._body.is_complete and self._keeps_connection
+
+    def read_some(self) -> bytes:
+        """Return the bytes that have come, at least one; none at the end.
+
+        Raises ProtocolError for too many or for what cannot be decompressed, TransportError for a
+        body that is cut or comes too slowly.
+        """
+        if not self._has_begun:
+            self._inflater = find_inflater(self.headers.get("content-encoding"))
+            self._has_begun = True
+        data = b""
+        while not data:
+            if self._inflater is not None and self._inflater.has_more:
+                data = self._inflater.take(b"")
+                continue
+            data = self._read_raw()
+            if not data:
+                break
+            data = data if self._inflater is None else self._inflater.take(data)
+        self.size += len(data)
+        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
+        if max(self.size, self.came) > self._max_bytes:
+            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+        return data
+
+    def _read_raw(self) -> bytes:
+        data = b""
+        while not data and not self._body.is_complete:
+            data = self.connection.receive(self.waits)
+            if not data:
+                if self._body.ends_with_connection:
+                    break
+                raise self._refuse_end()
+            try:
+                data, rest = self._body.feed(data)
+            except ValueError as error:
+                raise refuse_answer(self.way, error) from None
+            self.connection.put_back(rest)
+        if not data and self._inflater is not None and not self._inflater.is_complete:
+            raise self._refuse_end()
+        self.came += len(data)
+        return data
+
+    def _refuse_end(self) -> TransportError:
+        return TransportError(f"connection: {self.way.address} closed the connection inside its "
+                              "answer")
+
+    def read_all(self) -> bytes:
+        """Return the whole body."""
+        return b"".join(iter(self.read_some, b""))
+
+    def finish(self) -> None:
+        """Read the end of a stream if it is there already, so that its connection can be kept."""
+        self.waits = self.waits._replace(silence=0.02)
+        with contextlib.suppress(OSError, MCPKitError):
+            self._read_raw()
+
+
+class HTTPPool:
+    """Sends HTTP requests. The connections of each way are kept and used again.
+
+    A body of more than `max_bytes` is not read. No redirect is followed, and no status is an error.
+    """
+
+    def __init__(self, network: Network, max_bytes: int):
         self._network = network
+        self._max_bytes = max_bytes
         self._context: Any = None                        # an ssl.SSLContext, made at first use
         self._idle: Dict[Way, list] = {}                 # guarded by _lock, as is the next
         self._is_closed = False
-        self._ways: Dict[Tuple[str, str], Tuple[Way, str]] = {}      # by scheme and host
+        self._ways: Dict[str, Tuple[Way, str, str, str]] = {}        # by URL
         self._proven: set = set()                        # ways on which an answer came
         self._lock = threading.Lock()
 
-    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        """Send a request and return its response, of which the head has been read."""
-        origin = (request.type, request.host)
-        if origin not in self._ways:                     # the environment is slow to read
-            self._ways[origin] = find_way(request.full_url, self._network)
-        way, note = self._ways[origin]
+    def send(self, method: str, url: str, headers: Headers, body: Optional[bytes], waits: Waits,
+             notes: List[str]) -> HTTPResponse:
+        """Send a request and return its response, of which the head has been read.
+
+        `notes` is told what is worth telling of the way. Raises OSError or TransportError.
+        """
+        if url not in self._ways:                        # the environment is slow to read
+            self._ways[url] = self._find_way(url)
+        way, note, host, target = self._ways[url]
+        own = {"Host": host, "Accept-Encoding": "identity"}
+        if body is not None or method == "POST":
+            own["Content-Length"] = str(len(body or b""))
+        if way.proxy is not None and way.scheme == "http":
+            own.update(way.proxy.headers)
+        given = set(map(str.lower, headers))
+        headers = {**{name: own[name] for name in own if name.lower() not in given}, **headers}
+        data = encode_request_head(method, target, headers) + (body or b"")
         connection = self._take(way)
         if connection is None:
-            request.notes += [note] if note else []
-            connection = self._connect(way, request)
-        target, headers = request.selector, {**request.unredirected_hdrs, **request.headers}
-        if way.proxy is not None and way.scheme == "http":
-            target = f"http://{request.host}{request.selector}"
-            if way.proxy.credentials:
-                headers["Proxy-Authorization"] = way.proxy.credentials
+            notes += [note] if note else []
+            connection = self._connect(way, waits, notes)
         try:
-            return self._send(connection, way, request, target, headers)
+            connection.send(data, waits)
+            head = connection.read_head(waits)
+            if head.status == 407 and way.proxy is not None:
+                raise explain_proxy(head, way)
+            self._proven.add(way)
+            return HTTPResponse(url, method, head, connection, way, waits, self._max_bytes)
         except BaseException as error:
             connection.close()
-            if isinstance(error, ConnectionError) and self._speaks_tls(way, request.waits):
+            if isinstance(error, (ConnectionError, Disconnected)) and self._speaks_tls(way, waits):
                 raise TransportError(f"tls: {way.address} speaks TLS, not plain HTTP: use "
                                      "https://") from None
             raise
 
-    https_open = http_open
+    def _find_way(self, url: str) -> Tuple[Way, str, str, str]:
+        """Return the Way to a URL, what is told of it, the Host header and the request target."""
+        way, note = find_way(url, self._network)
+        parts = urllib.parse.urlsplit(escape_url(url))
+        host = way.address if parts.port else way.address.rpartition(":")[0]
+        target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        if way.proxy is not None and way.scheme == "http":
+            target = f"http://{host}{target}"
+        return way, note, host, target
 
-    def _send(self, connection: Any, way: Way, request: Any, target: str,
-              headers: Headers) -> Any:
-        connection.sock.settimeout(request.waits.left())
-        connection.response_class = functools.partial(TimedResponse, left=request.waits.left)
-        # http.client adds Accept-Encoding: identity. Who compresses all the same is understood.
-        connection.request(request.get_method(), target, request.data, headers)
-        sock = connection.sock
-        response = connection.getresponse()
-        if response.status == 407 and way.proxy is not None:
-            response.close()
-            raise explain_proxy(response, way)
-        self._proven.add(way)
-        response.msg = response.reason                   # what urllib's processors look at
-        response.url = request.full_url
-        response.pool_entry = (way, connection)
-        response.sock = sock
-        return response
-
-    def _connect(self, way: Way, request: Any) -> http.client.HTTPConnection:
+    def _connect(self, way: Way, waits: Waits, notes: List[str]) -> Connection:
         """Return a new connection to an origin, secured where its scheme wants that."""
-        connection = http.client.HTTPConnection(way.host, way.port)
-        connection.sock = dial(way, request.waits, request.notes)
+        sock = dial(way, waits, notes)
         if way.scheme == "https":
-            connection.default_port = http.client.HTTPS_PORT         # for the Host header
             try:
-                connection.sock.settimeout(request.waits.left())
-                connection.sock = self._secure(connection.sock, way, request.waits)
+                sock.settimeout(waits.left())
+                sock = self._secure(sock, way, waits)
             except BaseException:
-                connection.close()
+                sock.close()
                 raise
-        return connection
+        return Connection(sock, way)
 
     def _secure(self, sock: socket.socket, way: Way, waits: Waits) -> Any:
         import ssl
@@ -9171,30 +9503,26 @@ class PooledHandler(urllib.request.BaseHandler):
             return False
         return True
 
-    def _take(self, way: Way) -> Optional[http.client.HTTPConnection]:
+    def _take(self, way: Way) -> Optional[Connection]:
         """Return an idle connection that the server has not closed meanwhile."""
         while True:
             with self._lock:
                 idle = self._idle.get(way)
                 connection = idle.pop() if idle else None
-            if connection is None or not is_peer_gone(connection.sock):
+            if connection is None or connection.is_quiet:
                 return connection
             connection.close()
 
-    def give_back(self, response: Any) -> None:
+    def give_back(self, response: HTTPResponse) -> None:
         """Keep the connection of a response that was read to its end; close any other."""
-        way, connection = response.pool_entry
-        # read1 leaves a body of known length open at its end, one in chunks it closes.
-        is_complete = response.isclosed() or response.length == 0
-        response.close()
         with self._lock:
-            is_kept = is_complete and connection.sock is not None and not self._is_closed
+            is_kept = response.leaves_connection and not self._is_closed
             if is_kept:
-                self._idle.setdefault(way, []).append(connection)
+                self._idle.setdefault(response.way, []).append(response.connection)
         if not is_kept:
-            connection.close()
+            response.connection.close()
 
-    def close_all(self) -> None:
+    def close(self) -> None:
         """Close what is idle, and from now on whatever is given back."""
         with self._lock:
             self._is_closed = True
@@ -9202,22 +9530,6 @@ class PooledHandler(urllib.request.BaseHandler):
         for connections in idle.values():
             for connection in connections:
                 connection.close()
-
-
-def build_opener(handler: PooledHandler) -> urllib.request.OpenerDirector:
-    """Return an opener that follows no redirects and treats no status as an exception: both are
-    the caller's to judge."""
-    opener = urllib.request.OpenerDirector()
-    opener.add_handler(handler)
-    return opener
-
-
-def build_http_request(url: str, body: Optional[bytes], headers: Headers, method: str,
-                       waits: Waits) -> urllib.request.Request:
-    """Return a request as a PooledHandler wants it."""
-    request = urllib.request.Request(escape_url(url), body, headers, method=method)
-    request.waits, request.notes = waits, []
-    return request
 
 
 # ---- URLs and redirects
@@ -9278,129 +9590,7 @@ def find_redirect(url: str, status: int, headers: Headers) -> str:
     return target
 
 
-# ---- bodies
-
-class Inflater:
-    """Undoes the compression of one body, in pieces of bounded size, so that no bomb goes off."""
-
-    PIECE_BYTES = 64 * 1024
-
-    def __init__(self, coding: str):
-        self._coding = coding
-        self._zlib: Any = None
-        self._rest = b""                                 # what is still compressed
-        self._is_full = False                            # zlib may hold back more
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there is something to take before more bytes are read."""
-        return self._is_full or bool(self._rest)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the body may end here."""
-        return self._zlib is None or (self._zlib.eof and not self._rest)
-
-    def take(self, data: bytes) -> bytes:
-        """Return the next piece of what `data` and what came before hold; else ProtocolError."""
-        import zlib
-        data = self._rest + data
-        if self._zlib is None or (self._zlib.eof and data):          # gzip may have more members
-            # Some mean by deflate the bare format, without the two bytes that zlib begins with.
-            is_bare = self._coding == "deflate" and data[0] & 0x0f != 8
-            self._zlib = zlib.decompressobj(-15 if is_bare else 47)  # 47: gzip or zlib
-        try:
-            text = self._zlib.decompress(data, self.PIECE_BYTES)
-        except zlib.error as error:
-            raise ProtocolError(f"the answer is no {self._coding}, though its Content-Encoding "
-                                f"says so ({error})") from None
-        self._rest = self._zlib.unconsumed_tail or self._zlib.unused_data
-        self._is_full = len(text) == self.PIECE_BYTES
-        return text
-
-
-def find_inflater(coding: Optional[str]) -> Optional[Inflater]:
-    """Return what undoes a Content-Encoding, None where there is nothing to undo."""
-    coding = (coding or "identity").strip().lower()
-    if coding in ("gzip", "x-gzip", "deflate"):
-        return Inflater(coding)
-    if coding in ("identity", ""):
-        return None
-    raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
-                        "for and cannot be read")
-
-
-NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
-
-
-class BodyReading:
-    """Reads the body of one response, within its limits of bytes and time."""
-
-    def __init__(self, max_bytes: int, waits: Waits):
-        self.size = 0
-        self.noted = bytearray()
-        self.is_stream = False
-        self.waits = waits
-        self._max_bytes = max_bytes
-        self.came = 0                        # bytes as they came, before they were decompressed
-        self._inflater: Optional[Inflater] = None
-        self._has_begun = False
-
-    def read_some(self, response: Any) -> bytes:
-        """Return the bytes that have come, at least one; none at the end."""
-        if not self._has_begun:
-            self._inflater = find_inflater(response.headers.get("Content-Encoding"))
-            self._has_begun = True
-        data = b""
-        while not data:
-            if self._inflater is not None and self._inflater.has_more:
-                data = self._inflater.take(b"")
-                continue
-            data = self._read_raw(response)
-            if not data:
-                break
-            data = data if self._inflater is None else self._inflater.take(data)
-        self.size += len(data)
-        self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        if max(self.size, self.came) > self._max_bytes:
-            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
-        return data
-
-    def _read_raw(self, response: Any) -> bytes:
-        if response.isclosed():              # from 3.13 on with the last byte, not after it
-            data = b""
-        else:
-            # read1 gives what there is. read(n) would wait for n bytes that may never come.
-            self.waits.left()
-            data = response.read1(65536)
-        is_cut = response.length or (self._inflater and not self._inflater.is_complete)
-        if not data and is_cut:              # of the Content-Length: http.client lets it pass
-            raise http.client.IncompleteRead(b"", response.length)
-        self.came += len(data)
-        return data
-
-    def read_all(self, response: Any) -> bytes:
-        """Return the whole body."""
-        return b"".join(iter(lambda: self.read_some(response), b""))
-
-    def finish(self, response: Any) -> None:
-        """Read the end of a stream if it is there already, so that its connection can be kept."""
-        try:
-            response.timed.left = lambda: 0.02
-            response.read1(1)
-        except (OSError, http.client.HTTPException):
-            pass
-
-
-def _lower_headers(response: Any) -> Headers:
-    if response is None:
-        return {}
-    headers: Headers = {}
-    for name, value in response.headers.items():
-        name = name.lower()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
+# ---- what went wrong
 
 # What went wrong below HTTP, most telling first: a type, words in its text, what to say.
 TRANSPORT_FAULTS = (
@@ -9414,15 +9604,7 @@ TRANSPORT_FAULTS = (
      "{host}:{port} wants to know us by a certificate: --client-cert FILE"),
     (OSError, "ALERT_UNKNOWN_CA", "tls", "{host}:{port} does not trust our certificate"),
     (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
-    (http.client.RemoteDisconnected, "", "connection",
-     "{host}:{port} closed the connection without an answer"),
     (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
-    (http.client.IncompleteRead, "", "connection", "{host}:{port} closed the connection inside "
-     "its answer"),
-    (http.client.BadStatusLine, "\x15\x03", "tls",    # how a TLS server complains of plain HTTP
-     "{host}:{port} speaks TLS, not plain HTTP: use https://"),
-    (http.client.BadStatusLine, "", "http", "{host}:{port} does not answer in HTTP: {text}"),
-    (http.client.HTTPException, "", "http", "{host}:{port} does not answer in HTTP ({text})"),
     (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
 )
 
@@ -9430,8 +9612,6 @@ TRANSPORT_FAULTS = (
 def explain_transport_error(error: Exception, url: str, response: Any,
                             waits: Waits) -> MCPKitError:
     """Return the error of the family that says in one line which layer failed, and how."""
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
-        error = error.reason
     if isinstance(error, MCPKitError):
         return error
     parts = urllib.parse.urlsplit(url)
@@ -9461,9 +9641,7 @@ class FormSender:
 
     def __init__(self, url: str, max_bytes: int, network: Network = Network()):
         self._url = url
-        self._max_bytes = max_bytes
-        self._pool = PooledHandler(network)
-        self._opener = build_opener(self._pool)
+        self._pool = HTTPPool(network, max_bytes)
 
     def send(self, form: Dict[str, str], credentials: Tuple[str, str],
              seconds: float) -> Tuple[int, bytes]:
@@ -9476,14 +9654,13 @@ class FormSender:
         headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
                    "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
                    "User-Agent": f"mcpkit/{__version__}"}
-        waits = Waits(seconds, time.monotonic() + seconds)
-        request = build_http_request(
-            self._url, urllib.parse.urlencode(form).encode("ascii"), headers, "POST", waits)
+        body = urllib.parse.urlencode(form).encode("ascii")
+        waits = build_waits(seconds)
         response = None
         try:
-            response = self._opener.open(request, timeout=waits.left())
-            return response.status, BodyReading(self._max_bytes, waits).read_all(response)
-        except (OSError, http.client.HTTPException, MCPKitError) as error:
+            response = self._pool.send("POST", self._url, headers, body, waits, [])
+            return response.status, response.read_all()
+        except (OSError, MCPKitError) as error:
             raise explain_transport_error(error, self._url, response, waits) from None
         finally:
             if response is not None:
@@ -9514,6 +9691,23 @@ class Exchange(NamedTuple):
     notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
 
 
+def is_stream(response: HTTPResponse) -> bool:
+    """Return whether a response is an event stream."""
+    return (response.status == 200
+            and parse_media_type(response.headers.get("content-type")) == STREAM_TYPE)
+
+
+def build_exchange(method: str, url: str, headers: Headers, body: Optional[bytes],
+                   response: Optional[HTTPResponse], started: float, error: Optional[MCPKitError],
+                   notes: Iterable[str] = ()) -> Exchange:
+    """Return what an observer sees of a request, and of its response if one came."""
+    seen = ((None, {}, b"", 0, False) if response is None else
+            (response.status, response.headers, bytes(response.noted), response.size,
+             is_stream(response)))
+    return Exchange(method, url, headers, body or b"", *seen, time.monotonic() - started,
+                    str(error) if error else None, tuple(notes))
+
+
 def format_own(message: dict) -> bytes:
     """Return one of our messages as bytes; UsageError where the caller gave what is no JSON."""
     try:
@@ -9538,8 +9732,7 @@ class HTTPTransport:
         self._auth = auth
         self._max_bytes = max_bytes
         self._observe = observe
-        self._pool = PooledHandler(network)
-        self._opener = build_opener(self._pool)
+        self._pool = HTTPPool(network, max_bytes)
         self._open_responses: Dict[Any, Any] = {}     # by request id; changed key by key
         self._closed = threading.Event()
 
@@ -9612,14 +9805,14 @@ class HTTPTransport:
         response = self._open_responses.get(request_id)
         if response is not None:
             with contextlib.suppress(OSError):
-                response.sock.shutdown(socket.SHUT_RDWR)
+                response.connection.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connections, also those that are in use."""
         self._closed.set()
         for request_id in tuple(self._open_responses):
             self._hang_up(request_id)
-        self._pool.close_all()
+        self._pool.close()
 
     def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
               *rest: Any) -> Incoming:
@@ -9655,70 +9848,65 @@ class HTTPTransport:
                  ) -> Incoming:
         started = time.monotonic()
         headers = {"User-Agent": f"mcpkit/{__version__}", **headers, **self._headers}
-        reading = BodyReading(self._max_bytes, waits)
-        request = build_http_request(url, body, headers, method, waits)
-        response, error = None, None
+        response, error, notes = None, None, []
         try:
-            response = self._opener.open(request, timeout=waits.left())
+            response = self._pool.send(method, url, headers, body, waits, notes)
             if place is not None and (method == "GET" or request_id is not None):
                 self._open_responses[request_id] = response
                 place.on_open()
                 if self._closed.is_set():        # too late to be aborted by close
                     raise StreamEnded(request_id, 0)
-            return self._read(response, reading, request_id, on_message, place)
-        except (OSError, http.client.HTTPException, MCPKitError) as caught:
+            return self._read(response, request_id, on_message, place)
+        except (OSError, MCPKitError) as caught:
             error = explain_transport_error(caught, url, response, waits)
-            if isinstance(error, TransportError) and reading.is_stream and request_id is not None:
+            if (isinstance(error, TransportError) and request_id is not None
+                    and response is not None and is_stream(response)):
                 error = TransportError(f"{error}, before the response to request {request_id!r}",
                                        error.timed_out)
             raise error from None
         finally:
             if self._open_responses.get(request_id) is response:
                 self._open_responses.pop(request_id, None)
-            self._observe(Exchange(
-                method, url, headers, body or b"", response.status if response else None,
-                _lower_headers(response), bytes(reading.noted), reading.size, reading.is_stream,
-                time.monotonic() - started, str(error) if error else None, tuple(request.notes)))
+            self._observe(build_exchange(method, url, headers, body, response, started, error,
+                                         notes))
             if response is not None:
                 self._pool.give_back(response)
 
-    def _read(self, response: Any, reading: BodyReading, request_id: Any,
-              on_message: Callable, place: Optional[Place]) -> Incoming:
+    def _read(self, response: HTTPResponse, request_id: Any, on_message: Callable,
+              place: Optional[Place]) -> Incoming:
         """Return the answer in a response, from JSON or from an event stream."""
-        headers = _lower_headers(response)
-        kind = parse_media_type(headers.get("content-type"))
-        if 300 <= response.status < 400:
-            return Incoming(response.status, headers, None)
-        if kind == STREAM_TYPE and response.status == 200:
-            reading.is_stream = True
-            if place is None:
-                return Incoming(response.status, headers, None)
-            return Incoming(response.status, headers, self._read_stream(
-                response, reading, request_id, on_message, place))
-        data = reading.read_all(response)
-        if request_id is None or kind != JSON_TYPE or not data.strip():
-            return Incoming(response.status, headers, None, data[:2000].decode("utf-8", "replace"))
+        status, headers = response.status, response.headers
+        if 300 <= status < 400:
+            return Incoming(status, headers, None)
+        if is_stream(response):
+            answer = None if place is None else self._read_stream(response, request_id, on_message,
+                                                                  place)
+            return Incoming(status, headers, answer)
+        data = response.read_all()
+        if (request_id is None or parse_media_type(headers.get("content-type")) != JSON_TYPE
+                or not data.strip()):
+            return Incoming(status, headers, None, data[:2000].decode("utf-8", "replace"))
         try:
             value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
         except ValueError as error:
-            raise ProtocolError(f"the answer (HTTP {response.status}, {len(data):,} bytes of JSON) "
+            raise ProtocolError(f"the answer (HTTP {status}, {len(data):,} bytes of JSON) "
                                 f"cannot be read: {error}") from None
-        return Incoming(response.status, headers, parse_answer(value, request_id),
+        return Incoming(status, headers, parse_answer(value, request_id),
                         data[:2000].decode("utf-8", "replace"))
 
-    def _read_stream(self, response: Any, reading: BodyReading, request_id: Any,
-                     on_message: Callable, place: Place) -> Response:
+    def _read_stream(self, response: HTTPResponse, request_id: Any, on_message: Callable,
+                     place: Place) -> Response:
         """Return the answer among the events of a stream, which may stay open after it."""
         parser = SSEParser(self._max_bytes)
         while True:
-            data = reading.read_some(response)
+            data = response.read_some()
             if not data:
                 raise StreamEnded(request_id, len(parser.close()))
             for event in parser.feed(data):
                 place.take(event, parser)
                 answer = read_event(event, request_id, on_message)
                 if answer is not None:
-                    reading.finish(response)
+                    response.finish()
                     return answer
 
 
@@ -9912,22 +10100,21 @@ class SSETransport(HTTPTransport):
         self._mail.end(str(self._fault or "the event stream was closed"))
         self._opened.set()
 
-    def _read_stream(self, response: Any, reading: BodyReading, request_id: Any,
-                     on_message: Callable, place: Place) -> Optional[Response]:
+    def _read_stream(self, response: HTTPResponse, request_id: Any, on_message: Callable,
+                     place: Place) -> Optional[Response]:
         self._is_stream = True
         parser = SSEParser(self._max_bytes)
-        for data in iter(lambda: reading.read_some(response), b""):
+        for data in iter(response.read_some, b""):
             self._mail.hear()
             for event in parser.feed(data):
                 if not self._opened.is_set():
                     self.url = find_endpoint(event, response.url)
                     # From here on the time limits are those of the requests.
-                    reading.waits = Waits(LISTEN_SECONDS, time.monotonic() + LISTEN_SECONDS)
-                    response.timed.left = reading.waits.left
+                    response.waits = build_waits(LISTEN_SECONDS)
                     self._opened.set()
                 else:
                     self._mail.take(read_event_value(event))
-            reading.size = reading.came = 0       # the limit of bytes is that of an event
+            response.size = response.came = 0       # the limit of bytes is that of an event
         if self._is_closing:
             return None
         if not self._opened.is_set():
@@ -10235,19 +10422,18 @@ def send_once(method: str, url: str, body: Optional[bytes], headers: Headers, se
     """
     if not is_http_url(url):
         raise ProtocolError(f"there is nothing to be reached at {shorten(url)}")
-    pool, waits, response = PooledHandler(network), Waits(seconds, time.monotonic() + seconds), None
+    pool, waits = HTTPPool(network, LOGIN_BYTES), build_waits(seconds)
     headers = {"User-Agent": f"mcpkit/{__version__}", "Accept": JSON_TYPE, **headers}
+    response = None
     try:
-        request = build_http_request(url, body, headers, method, waits)
-        response = build_opener(pool).open(request, timeout=waits.left())
-        return (response.status, _lower_headers(response),
-                BodyReading(LOGIN_BYTES, waits).read_all(response))
-    except (OSError, http.client.HTTPException, MCPKitError) as error:
+        response = pool.send(method, url, headers, body, waits, [])
+        return response.status, response.headers, response.read_all()
+    except (OSError, MCPKitError) as error:
         raise explain_transport_error(error, url, response, waits) from None
     finally:
         if response is not None:
             pool.give_back(response)
-        pool.close_all()
+        pool.close()
 
 
 def parse_document(data: bytes) -> Optional[dict]:
@@ -10677,10 +10863,11 @@ class RedirectListener:
         self.redirect_uri = f"http://127.0.0.1:{self._server.server_address[1]}{REDIRECT_PATH}"
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
-    def _open_server(self, port: int) -> http.server.ThreadingHTTPServer:
+    def _open_server(self, port: int) -> Any:
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
         answers = self._answers
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(BaseHTTPRequestHandler):
             """Takes the one GET that matters; a browser asks for icons, too."""
 
             timeout = 10.0
@@ -10701,7 +10888,7 @@ class RedirectListener:
             def log_message(self, *_: Any) -> None:
                 """Log nothing: the path holds the code."""
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         server.daemon_threads = True
         return server
 
@@ -13172,7 +13359,7 @@ class Ground:
             started = time.monotonic()
             try:
                 layer = look()
-            except (OSError, http.client.HTTPException, TransportError) as error:
+            except (OSError, TransportError) as error:
                 layer = explain_fault(explain_transport_error(error, self._url, None, self._waits))
             is_waiting = layer.name not in ("target", "proxy")
             layers.append(layer._replace(ms=(time.monotonic() - started) * 1000 if is_waiting
@@ -13253,7 +13440,7 @@ class Ground:
                     sock.settimeout(min(GREETING_SECONDS, self._waits.left()))
                     with contextlib.suppress(socket.timeout):
                         return sock.recv(256).decode("latin-1")
-        except (OSError, http.client.HTTPException, TransportError):
+        except (OSError, TransportError):
             pass
         return ""
 
@@ -13896,10 +14083,9 @@ class RawSender:
     def __init__(self, url: str, headers: Headers, max_bytes: int, deadline: float,
                  observe: Callable[[Exchange], None], network: Network = Network()):
         self._url, self._headers = url, headers
-        self._max_bytes, self._deadline = max_bytes, deadline
+        self._deadline = deadline
         self._observe = observe
-        self._pool = PooledHandler(network)
-        self._opener = build_opener(self._pool)
+        self._pool = HTTPPool(network, max_bytes)
 
     def send(self, method: str, headers: RawHeaders, body: bytes,
              is_enough: Callable[[Sighting], bool]) -> Sighting:
@@ -13911,27 +14097,22 @@ class RawSender:
         if started >= self._deadline:
             raise Inapplicable("the time is used up: --timeout gives it more")
         waits = Waits(PROBE_SILENCE_SECONDS, self._deadline)
-        request = build_http_request(self._url, body or None, {}, method, waits)
-        request.headers = self._spell(headers)
-        reading = BodyReading(self._max_bytes, waits)
-        response, error = None, None
+        headers, response, error = self._spell(headers), None, None
         try:
-            response = self._opener.open(request, timeout=waits.left())
-            return self._read(response, reading, is_enough)
-        except (OSError, http.client.HTTPException, MCPKitError) as caught:
+            response = self._pool.send(method, self._url, headers, body or None, waits, [])
+            return self._read(response, is_enough)
+        except (OSError, MCPKitError) as caught:
             error = explain_transport_error(caught, self._url, response, waits)
             raise error from None
         finally:
-            self._observe(Exchange(
-                method, self._url, request.headers, body, response.status if response else None,
-                _lower_headers(response), bytes(reading.noted), reading.size, reading.is_stream,
-                time.monotonic() - started, str(error) if error else None))
+            self._observe(build_exchange(method, self._url, headers, body, response, started,
+                                         error))
             if response is not None:
                 self._pool.give_back(response)
 
     def close(self) -> None:
         """Close the connections."""
-        self._pool.close_all()
+        self._pool.close()
 
     def _spell(self, headers: RawHeaders) -> Headers:
         """Return headers as a dict in which one that repeats is there in another case."""
@@ -13942,33 +14123,25 @@ class RawSender:
             spelled[name.swapcase() if name in spelled else name] = value
         return spelled
 
-    def _read(self, response: Any, reading: BodyReading,
-              is_enough: Callable[[Sighting], bool]) -> Sighting:
+    def _read(self, response: HTTPResponse, is_enough: Callable[[Sighting], bool]) -> Sighting:
         """Return the answer in a response; a stream is read on for a little when it is enough."""
-        seen = Sighting(response.status, _lower_headers(response), b"")
+        seen = Sighting(response.status, response.headers, b"")
         if seen.kind != STREAM_TYPE:
-            return seen._replace(body=reading.read_all(response))
-        reading.is_stream = True
+            return seen._replace(body=response.read_all())
         is_limited = False
         while True:
             if not is_limited and is_enough(seen):
-                limit_rest(response, PROBE_LISTEN_SECONDS)
+                response.waits = build_waits(PROBE_LISTEN_SECONDS)
                 is_limited = True
             try:
-                data = reading.read_some(response)
-            except socket.timeout:
-                if not is_limited:
+                data = response.read_some()
+            except (socket.timeout, TransportError) as error:
+                if not (is_limited and (isinstance(error, socket.timeout) or error.timed_out)):
                     raise
                 return seen._replace(is_open=True)
             if not data:
                 return seen
             seen = seen._replace(body=seen.body + data)
-
-
-def limit_rest(response: Any, seconds: float) -> None:
-    """Have reading more of a response time out so many seconds from now."""
-    end = time.monotonic() + seconds
-    response.timed.left = lambda: max(end - time.monotonic(), 0.001)
 
 
 def run_all_rules(subject: Subject) -> List[Check]:

@@ -857,6 +857,123 @@ def test_the_length_of_a_body_is_plain_or_refused_before_reading(outcome, length
     assert getattr(length, "status", length) == outcome
 
 
+STATUS = b"HTTP/1.1 200 OK\r\n"
+
+
+@table("status, reason, headers, data", {
+    "no headers": (200, "OK", {}, b"HTTP/1.1 200 OK"), "no reason": (404, "", {}, b"HTTP/1.1 404"),
+    "an empty reason": (404, "", {}, b"HTTP/1.1 404 "), "HTTP 1.0": (200, "OK", {}, b"HTTP/1.0 200 OK"),
+    "repeated headers": (200, "OK", {"a": "1, 2"}, STATUS + b"A: 1\r\na:2 "),
+    "lines that end with LF": (200, "OK", {"a": "1", "b": "2"}, b"HTTP/1.1 200 OK\nA: 1\nB: 2"),
+    "a folded line": (200, "OK", {"a": "1 2"}, STATUS + b"A: 1\r\n\t 2"),
+    "what no value should hold": (200, "OK", {"a": "\x0b\xff"}, STATUS + b"A: \x0b\xff"),
+    "SSH": (None, None, None, b"SSH-2.0-OpenSSH"), "HTTP 2": (None, None, None, b"HTTP/2 200 OK"),
+    "no status": (None, None, None, b"HTTP/1.1 OK"), "nothing": (None, None, None, b""),
+    "a status of four digits": (None, None, None, b"HTTP/1.1 2000 OK"),
+    "no colon": (None, None, None, STATUS + b"A"), "NUL": (None, None, None, STATUS + b"A: \0"),
+    "a space before the colon": (None, None, None, STATUS + b"A : 1")})
+def test_the_head_of_an_answer_is_read_as_leniently_as_can_be(status, reason, headers, data):
+    head = find_error(mcpkit.parse_status_head, data)
+    if status is None:
+        assert isinstance(head, ValueError)
+    else:
+        assert head == mcpkit.StatusHead(status, reason, data.startswith(b"HTTP/1.0"), headers)
+
+
+@table("name, value", {"a line end": ("A", "1\r\nB: 2"), "LF": ("A", "1\nB: 2"), "CR": ("A", "1\r"),
+    "NUL": ("A", "\0"), "a space in a name": ("A B", "1"), "a colon in a name": ("A:", "1"),
+    "no name": ("", "1"), "a line end in a name": ("A\r\nB", "1"), "no ASCII": ("A", "é")})
+def test_no_header_of_a_request_can_become_two(name, value):
+    with pytest.raises(UsageError, match="no header can be"):
+        mcpkit.encode_request_head("GET", "/", {"Host": "h", name: value})
+
+
+def feed_pieces(body, pieces):
+    """Feed a body of HTTP in pieces; return what is of it, and what follows."""
+    parts, rest = [], b""
+    for piece in pieces:
+        if body.is_complete:
+            rest += piece
+        else:
+            part, rest = body.feed(piece)
+            parts.append(part)
+    return b"".join(parts), rest
+
+
+CHUNKED = {                       # what is fed: the body, or the words of what is wrong with it
+    "nothing": (b"0\r\n\r\n", b""), "two chunks": (b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", b"abcde"),
+    "line ends in a chunk": (b"4\r\n\r\n\r\n\r\n0\r\n\r\n", b"\r\n\r\n"),
+    "extensions": (b"A;a=b ;c\r\n0123456789\r\n0;d\r\n\r\n", b"0123456789"),
+    "spaces after the size": (b"1 \t\r\na\r\n0\r\n\r\n", b"a"),
+    "trailers": (b"1\r\na\r\n0\r\nX: 1\r\nY: 2\r\n\r\n", b"a"),
+    "zeros before the size": (b"0001\r\na\r\n000\r\n\r\n", b"a"),
+    "no size": (b"\r\n", "a chunk size is malformed"), "a sign": (b"+1\r\na\r\n", "size is malformed"),
+    "0x": (b"0x1\r\na\r\n", "size is malformed"), "negative": (b"-1\r\n", "size is malformed"),
+    "a size of 16 digits": (b"1" * 16 + b"\r\n", "size is malformed"),
+    "other digits": ("\u0661\r\n".encode(), "size is malformed"),
+    "a bare LF": (b"1\na\r\n0\r\n\r\n", "does not end with CRLF"),
+    "a bare CR": (b"1\r\r\na", "does not end with CRLF"),
+    "longer than it says": (b"2\r\nabc\r\n0\r\n\r\n", "longer than its size says"),
+    "longer, without an end": (b"2\r\nabc", "longer than its size says"),
+    "shorter than it says": (b"3\r\nab\r\n0\r\n\r\n", "longer than its size says|not end with CRLF"),
+    "an endless line": (b"1;" + b"a" * 4096, "longer than 4,096 bytes"),
+    "trailers without end": (b"0\r\n" + b"X: 1\r\n" * 101, "too many trailers"),
+}
+
+
+@table("data, outcome", CHUNKED)
+def test_a_chunked_body_is_the_same_however_it_is_cut(data, outcome):
+    rest = b"" if isinstance(outcome, str) else b"HTTP/1.1 "
+    data += rest
+    for pieces in ([data], [data[at:at + 1] for at in range(len(data))],
+                   *([data[:at], data[at:]] for at in range(min(len(data), 40)))):
+        if isinstance(outcome, str):
+            with pytest.raises(ValueError, match=outcome):
+                feed_pieces(mcpkit.ChunkedBody(), pieces)
+        else:
+            assert feed_pieces(mcpkit.ChunkedBody(), pieces) == (outcome, rest)
+
+
+def test_a_body_in_chunks_of_one_byte_is_read_in_linear_time():
+    def count_calls(size):
+        body, calls = mcpkit.ChunkedBody(), 0
+        data = b"1\r\na\r\n" * size + b"0\r\n\r\n"
+        profile = sys.getprofile()
+        def note(*_):
+            nonlocal calls
+            calls += 1
+        sys.setprofile(note)
+        try:
+            assert feed_pieces(body, [data]) == (b"a" * size, b"")
+        finally:
+            sys.setprofile(profile)
+        return calls
+
+    assert count_calls(2000) < 2.5 * count_calls(1000)
+
+
+@table("data, rest, kind, method, head", {
+    "a length": (b"abc", b"de", mcpkit.SizedBody, "GET", (200, {"content-length": "3"})),
+    "a length told twice": (b"abc", b"de", mcpkit.SizedBody, "GET", (200, {"content-length": "3, 3"})),
+    "HEAD": (b"", b"abcde", mcpkit.SizedBody, "HEAD", (200, {"content-length": "3"})),
+    "204": (b"", b"abcde", mcpkit.SizedBody, "GET", (204, {})),
+    "304": (b"", b"abcde", mcpkit.SizedBody, "GET", (304, {"content-length": "3"})),
+    "neither": (b"abcde", b"", mcpkit.OpenBody, "GET", (200, {})),
+    "chunks": (b"", b"", mcpkit.ChunkedBody, "GET", (200, {"transfer-encoding": "Chunked"})),
+    "chunks and a length": (b"", b"", mcpkit.ChunkedBody, "GET",
+                            (200, {"transfer-encoding": "chunked", "content-length": "3"})),
+    "two lengths": (b"", b"", None, "GET", (200, {"content-length": "3, 4"})),
+    "a sign": (b"", b"", None, "GET", (200, {"content-length": "+3"})),
+    "another coding": (b"", b"", None, "GET", (200, {"transfer-encoding": "gzip, chunked"}))})
+def test_how_long_the_body_of_an_answer_is_follows_from_its_head(data, rest, kind, method, head):
+    status, headers = head
+    body = find_error(mcpkit.find_response_body, method,
+                      mcpkit.StatusHead(status, "", False, headers))
+    assert isinstance(body, kind or ValueError)
+    if kind in (mcpkit.SizedBody, mcpkit.OpenBody):
+        assert feed_pieces(body, [b"abcde"]) == (data, rest)
+
+
 def test_an_answer_to_a_page_says_that_the_page_may_read_it():
     plain = mcpkit.format_head(200, "OK", (("A", "b"),), "D", None, False)
     assert plain == b"HTTP/1.1 200 OK\r\nA: b\r\nDate: D\r\n"
@@ -8049,6 +8166,104 @@ def test_the_probe_tells_of_a_redirect_that_it_followed(pong):
         "initialize was answered with HTTP 308, Location: /new")
 
 
+# ---- connections
+
+class ScriptedSocket:
+    """A socket that gives what it is told to, piece by piece, and refuses what is sent if told to."""
+
+    def __init__(self, *pieces, refuses=None):
+        self.pieces, self.refuses = list(pieces), refuses
+        self.is_closed = False
+
+    def settimeout(self, seconds):
+        pass
+
+    def sendall(self, data):
+        if self.refuses is not None:
+            raise self.refuses
+
+    def recv(self, size):
+        return self.pieces.pop(0) if self.pieces else b""
+
+    def close(self):
+        self.is_closed = True
+
+
+WAY = mcpkit.Way("http", "h", 80, None)
+
+
+def exchange(*pieces, method="POST", **options):
+    """Send a request on a connection that gives these pieces; return response, body, connection."""
+    sock = ScriptedSocket(*pieces, **options)
+    connection = mcpkit.Connection(sock, WAY)
+    waits = mcpkit.build_waits(WAIT)
+    connection.send(b"", waits)
+    response = mcpkit.HTTPResponse("http://h/", method, connection.read_head(waits), connection,
+                                   WAY, waits, 1000)
+    return response, response.read_all(), connection
+
+
+OK_AB = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"
+
+
+@table("is_kept, body, data", {
+    "a length": (True, b"ab", OK_AB), "no body": (True, b"", b"HTTP/1.1 204 No\r\n\r\n"),
+    "chunks": (True, b"ab", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
+    "no length": (False, b"ab", b"HTTP/1.1 200 OK\r\n\r\nab"),
+    "close": (False, b"ab", b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab"),
+    "HTTP 1.0": (False, b"ab", b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nab"),
+    "HTTP 1.0, kept": (True, b"ab", b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n"
+                                    b"Content-Length: 2\r\n\r\nab"),
+    "heads that only announce": (True, b"ab", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\n"
+                                              b"Link: x\r\n\r\n" + OK_AB),
+})
+def test_a_connection_is_used_again_only_when_both_ends_know_where_the_next_answer_begins(
+        is_kept, body, data):
+    for pieces in ([data], [data[at:at + 1] for at in range(len(data))]):
+        response, seen, _ = exchange(*pieces)
+        assert (response.leaves_connection, seen) == (is_kept, body)
+
+
+def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = mcpkit.Connection(ours, WAY)
+        assert connection.is_quiet
+        theirs.sendall(OK_AB)
+        assert not connection.is_quiet
+        assert connection.receive(mcpkit.build_waits(WAIT)) == OK_AB and connection.is_quiet
+        connection.put_back(b"b")
+        assert not connection.is_quiet and connection.receive(None) == b"b"
+        theirs.close()
+        assert not connection.is_quiet
+
+
+@table("words, data", {
+    "nothing": ("connection: h:80 closed the connection without an answer", b""),
+    "a head that is cut": ("does not answer in HTTP: the head of its answer does not end|malformed",
+                           b"HTTP/1.1 200 OK\r\nA: 1"),
+    "a body that is cut": ("connection: h:80 closed the connection inside its answer", OK_AB[:-1]),
+    "chunks that are cut": ("closed the connection inside its answer",
+                            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"),
+    "a bad chunk": ("http: h:80 does not answer in HTTP: a chunk size is malformed",
+                    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+    "a bad length": ("its Content-Length is -1", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+    "another protocol": ("does not answer in HTTP: SSH-2.0-x", b"SSH-2.0-x\r\n"),
+    "a head without end": ("the head of its answer does not end",
+                           b"HTTP/1.1 200 OK\r\n" + b"A: " + b"1" * 300_000),
+})
+def test_what_is_wrong_with_an_answer_is_said_in_one_line(words, data):
+    with pytest.raises(TransportError, match=words) as caught:
+        exchange(data)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+def test_who_answers_before_it_has_read_everything_is_heard():
+    response, body, _ = exchange(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno",
+                                 refuses=BrokenPipeError())
+    assert (response.status, body) == (413, b"no")
+
+
 # ---- proxies
 
 @table("url, no_proxy, expected", {
@@ -11229,8 +11444,8 @@ def find_check(report, name):
 def test_a_healthy_server_passes_in_both_eras_with_five_requests(sample):
     report = mcpkit.probe(sample.url)
     assert (report["verdict"], report["requests"]) == ("pass", 5)
-    assert list(report) == ["target", "endpoint", "verdict", "eras", "checks", "requests",
-                            "elapsedMs", "headline", "layers", "trail"]
+    assert list(report) == ["target", "endpoint", "verdict", "eras", "checks", "headline", "layers",
+                            "trail", "requests", "elapsedMs"]
     assert report["trail"] == []
     assert report["headline"] == {"layer": None, "hint": "", "message":
                                   "sample 1.2.3 speaks 2025-11-25 and 2026-07-28"}
