@@ -327,6 +327,7 @@ SLOW_START_MS = 5000                   # until a stdio server has answered: some
 GREETING_SECONDS = 0.5                 # that a stranger has to say what it is
 PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
 MAX_PROBE_PAGES = 50                   # of a list that is probed
+MAX_PROBES = 16                        # at the same time, of the servers in one file
 PROBE_SILENCE_SECONDS = 3.0            # that one of the deep checks waits for a byte
 PROBE_LISTEN_SECONDS = 0.15            # in which a stream ends after its response, or stays open
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
@@ -11853,6 +11854,11 @@ class Subject:
         """The start of the stream of a subscription to nothing."""
         return self.ask("subscriptions/listen", {"notifications": {}}, id="listen")
 
+    @functools.cached_property
+    def getting(self) -> Sighting:
+        """The answer to a GET, of a stream its start."""
+        return self.ask_http("GET")
+
     @property
     def capabilities(self) -> dict:
         """What the server says that it has."""
@@ -12220,10 +12226,24 @@ def rule_host(subject: Subject) -> Optional[str]:
 
 
 def rule_get(subject: Subject) -> Optional[str]:
-    answer = subject.ask_http("GET")
+    answer = subject.getting
     if answer.status == 405 or answer.status == 200 and answer.kind == STREAM_TYPE:
         return None
     return f"was answered with {answer.describe()}; it must be an event stream, or 405"
+
+
+def rule_get_responses(subject: Subject) -> Optional[str]:
+    if subject.getting.kind != STREAM_TYPE:
+        raise Inapplicable("no event stream to a GET")
+    response = subject.getting.response
+    return f"holds the response {shorten(response)}" if response else None
+
+
+def rule_get_refused(subject: Subject) -> Optional[str]:
+    versions = find_list((subject.opening.result or {}).get("supportedVersions"))
+    if not all(version in MODERN_VERSIONS for version in versions):
+        raise Inapplicable("other revisions are spoken too")
+    return expect(subject.getting, 405)
 
 
 # ---- sessions
@@ -12280,6 +12300,37 @@ def rule_stream_messages(subject: Subject) -> Optional[str]:
     return None
 
 
+# What a line of an event stream may begin with; "" is a comment.
+STREAM_FIELDS = (b"", b"data", b"event", b"id", b"retry")
+
+
+def list_fields(stream: Sighting) -> Iterator[Tuple[bytes, bytes]]:
+    """Yield name and value of each complete line of an event stream, but the blank ones."""
+    for line in stream.body.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True):
+        name, _, value = line.strip(b"\r\n").partition(b":")
+        if line.strip(b"\r\n") and line[-1:] in b"\r\n":
+            yield name, value.strip(b" ")
+
+
+def rule_stream_framing(subject: Subject) -> Optional[str]:
+    for stream in find_streams(subject):
+        odd = [name for name, _ in list_fields(stream) if name not in STREAM_FIELDS]
+        if odd:
+            return f"holds a line that is no field, {shorten(odd[0])}"
+        parser = SSEParser()
+        parser.feed(stream.body)
+        rest = parser.close()
+        if rest and not stream.is_open:
+            return f"ends inside of an event, which is lost: {shorten(rest)}"
+    return None
+
+
+def rule_stream_retry(subject: Subject) -> Optional[str]:
+    odd = [value for stream in find_streams(subject) for name, value in list_fields(stream)
+           if name == b"retry" and not value.isdigit()]
+    return f"has the retry {shorten(odd[0])}" if odd else None
+
+
 def rule_stream_requests(subject: Subject) -> Optional[str]:
     asked = [message["method"] for stream in find_streams(subject) for message in stream.messages
              if "method" in message and "id" in message]
@@ -12304,13 +12355,12 @@ def rule_stream_buffering(subject: Subject) -> Optional[str]:
 
 def rule_event_ids(subject: Subject) -> Optional[str]:
     # An initialize that was tried out got a session of its own.
-    ids: List[str] = []
+    ids: List[bytes] = []
     for stream in [stream for stream in find_streams(subject) if stream.headers.get(
             "mcp-session-id", subject.session_id) == subject.session_id]:
-        lines = [line for line in stream.body.splitlines() if line.startswith(b"id:")]
-        ids += [line.decode("utf-8", "replace") for line in lines]
-    twice = [name for index, name in enumerate(ids) if name in ids[:index]]
-    return f"has {shorten(twice[0])} twice" if twice else None
+        ids += [value for name, value in list_fields(stream) if name == b"id"]
+    twice = [value for index, value in enumerate(ids) if value in ids[:index]]
+    return f"has the id {shorten(twice[0])} twice" if twice else None
 
 
 def find_listening(subject: Subject) -> Sighting:
@@ -12405,6 +12455,23 @@ def find_names(page: dict) -> List[str]:
     """Return the names of the tools on a page."""
     return [tool["name"] for tool in find_list(page.get("tools"))
             if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+
+
+def with_members(feature: str, *members: str) -> Callable[[Subject], Optional[str]]:
+    """Return the function of a rule: each item of a list has these members, a uri its scheme."""
+    def rule(subject: Subject) -> Optional[str]:
+        items = [item for page in subject.read_lists().get(feature, ())
+                 for item in find_list(page.get(feature))]
+        if not items:
+            raise Inapplicable(f"no {feature}")
+        for index, item in enumerate(items):
+            for name in members:
+                value = item.get(name) if isinstance(item, dict) else None
+                if not isinstance(value, str) or name == "uri" and not re.match(
+                        r"[A-Za-z][A-Za-z0-9+.-]*:", value):
+                    return f"number {index} has the {name} {shorten(value)}"
+        return None
+    return rule
 
 
 # ---- tools
@@ -12536,7 +12603,7 @@ class Rule(NamedTuple):
     def find_section(self, era: str) -> Optional[str]:
         """Return where an era states it, with the revision."""
         section = self.legacy if era == "legacy" else self.modern
-        if section is None or section.startswith(("RFC", "OWASP")):
+        if section is None or section.startswith(("RFC", "OWASP", "HTML")):
             return section and f"{self.level}, {section}"
         version = LATEST_LEGACY_VERSION if era == "legacy" else LATEST_MODERN_VERSION
         return f"{self.level}, {version} {section}"
@@ -12551,7 +12618,7 @@ _TOOL_HINT = "clients leave such a tool out"
 RULES = (
     Rule("discover", "MUST", None, "server/discover, Response", "server/discover",
          rule_discover, "answer it with supportedVersions and capabilities"),
-    Rule("server-info", "SHOULD", None, "basic, Per-response protocol fields",
+    Rule("server-info", "SHOULD", None, "basic, _meta",
          f"_meta[{META_SERVER_INFO!r}]", rule_server_info, "put name and version there"),
     Rule("initialize", "MUST", "basic/lifecycle, Initialization", None, "initialize",
          rule_initialize, "answer with protocolVersion, capabilities and serverInfo"),
@@ -12595,9 +12662,9 @@ RULES = (
     Rule("header-names", "MUST", None, _HTTP + "Case Sensitivity",
          "a request whose header names are in other case", rule_header_names,
          "compare names case-insensitively"),
-    Rule("meta-missing", "MUST", None, "basic, Per-request protocol fields",
+    Rule("meta-missing", "MUST", None, "basic, _meta",
          "a request without _meta", rule_meta_missing, "refuse it with 400 and -32602"),
-    Rule("capabilities-missing", "MUST", None, "basic, Per-request protocol fields",
+    Rule("capabilities-missing", "MUST", None, "basic, _meta",
          "a request without clientCapabilities in _meta", rule_capabilities_missing,
          "refuse it with 400 and -32602"),
     Rule("session-ignored", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
@@ -12642,6 +12709,13 @@ RULES = (
          "refuse hosts that are not this server with 421, against DNS rebinding"),
     Rule("get", "MUST", _OLD + "Listening for Messages from the Server", None, "a GET", rule_get,
          "answer with 405 where there is no stream"),
+    Rule("get-responses", "MUST", _OLD + "Listening for Messages from the Server", None,
+         "the stream of a GET", rule_get_responses, "send responses on the stream of the request"),
+    Rule("get-refused", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions", "a GET",
+         rule_get_refused, "answer with 405"),
+    Rule("last-event-id", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
+         "a request with Last-Event-ID", accepted({"Last-Event-ID": "probe"}),
+         "ignore the header"),
     Rule("session-id", "MUST", _OLD + "Session Management", None, "the session ID",
          rule_session_id, "use visible ASCII characters only"),
     Rule("session-missing", "SHOULD", _OLD + "Session Management", None,
@@ -12667,6 +12741,12 @@ RULES = (
          "a cacheable result:", rule_cache_hints, "give ttlMs (0 or more) and cacheScope"),
     Rule("cache-scopes", "MUST", None, "server/utilities/caching, Interaction with Pagination",
          "the cacheScope of the pages of one list:", rule_cache_scopes, "use one for all pages"),
+    Rule("resources", "MUST", "server/resources, Resource", "server/resources, Resource",
+         "a resource has a uri, with a scheme, and a name, but", with_members(
+             "resources", "uri", "name"), "clients leave such a resource out"),
+    Rule("prompts", "MUST", "server/prompts, Prompt", "server/prompts, Prompt",
+         "a prompt has a name, but", with_members("prompts", "name"),
+         "clients leave such a prompt out"),
     Rule("tool-names", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
          "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but", rule_tool_names,
          "some clients take no other characters", "2025-11-25"),
@@ -12680,6 +12760,11 @@ RULES = (
     Rule("schema-references", "SHOULD", None, "basic, $ref Resolution",
          "a $ref does not lead to the network, but", rule_schema_references,
          "put the schema into $defs"),
+    Rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", "a stream", rule_stream_framing,
+         "begin each line with data:, event:, id:, retry: or a colon, and end each event with a "
+         "blank line"),
+    Rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", "a stream", rule_stream_retry,
+         "write it in digits: milliseconds"),
     Rule("stream-messages", "MUST", _OLD + "Sending Messages to the Server",
          _HTTP + "Receiving Messages", "an event of a stream", rule_stream_messages,
          "send one JSON-RPC message an event"),
@@ -13020,8 +13105,9 @@ def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
         return explain_status(status, exchange.headers, text)
     kind = parse_media_type(exchange.headers.get("content-type"))
     if exchange.is_stream or kind == JSON_TYPE:
-        return Check("protocol", "fail", escape_text(str(error)),
-                     "the server's answer breaks a rule: see its log, or ask its author",
+        hint = "is it MCP? --max-bytes has more of it read" if "larger than" in str(error) else (
+            "the server's answer breaks a rule: see its log, or ask its author")
+        return Check("protocol", "fail", escape_text(str(error)), hint,
                      "streamable-http, Sending Messages")
     return explain_body(status, exchange.headers, text)
 
@@ -13143,7 +13229,7 @@ class EraReport:
         self._junk: List[Tuple[int, str]] = []    # what a stdio server printed beside messages
         self._ending: Optional[Ending] = None     # of a stdio server
         self._facts: dict = {"protocolVersion": None, "serverInfo": {}, "session": False,
-                             "tools": []}
+                             "transport": None, "tools": []}
 
     def stop(self, layer: Layer) -> None:
         """Take note that nothing can be asked, for a layer below fails."""
@@ -13182,12 +13268,13 @@ class EraReport:
         conversation = client.conversation
         self._facts.update(protocolVersion=conversation.version,
                            serverInfo=conversation.server_info,
-                           session=conversation.session_id is not None)
+                           session=conversation.session_id is not None,
+                           transport=client.transport)
         opening = "initialize" if self.name == "legacy" else "server/discover"
         self.checks.append(Check(
             "handshake", "ok", f"{opening} agreed on {conversation.version}",
             spec="2025-11-25 basic/lifecycle" if self.name == "legacy" else "server/discover"))
-        if self.name == "legacy" and client.is_http:
+        if client.transport == HTTPTransport.name and self.name == "legacy":
             session = ("a session id was issued, and sent from then on"
                        if self._facts["session"] else "no session id: the server is stateless")
             self.checks.append(Check("session", "ok", session,
@@ -13282,7 +13369,7 @@ class EraReport:
         elif not self._is_http and first is not None:
             yield "start", "ok", "it runs", None
             yield "output", "warning" if self._junk else "ok", (
-                f"{len(self._junk)} lines that are no messages" if self._junk
+                f"{count_things(len(self._junk), 'line')} of something else" if self._junk
                 else "messages only" if self.version else ""), None
         if self.version is None:
             return
@@ -13294,8 +13381,10 @@ class EraReport:
         yield ("handshake", "note" if is_slow else "ok", escape_text(self.name_of_server)
                + (" starts slowly: clients may give up on it" if is_slow else ""), took)
         if self._is_http and self.name == "legacy":
-            yield "session", "ok", ("one was opened, and ended" if self._facts["session"]
-                                    else "none: the server is stateless"), None
+            yield "session", "ok", (
+                "as long as its stream is open" if self._facts["transport"] == SSETransport.name
+                else "one was opened, and ended" if self._facts["session"]
+                else "none: the server is stateless"), None
         if self._is_http:
             given = any(name.lower() == "authorization" for name in first.request_headers)
             yield "authorization", "ok", ("the credentials given are taken" if given
@@ -13423,11 +13512,11 @@ class Ground:
     def _explain_no_tls(self, fault: Layer) -> Layer:
         """Return what it is that does not speak TLS, if it says so when asked without."""
         greeting = self._read_greeting()
-        stranger = find_stranger(greeting)
-        if not stranger:
+        if not greeting or greeting.startswith("\x15\x03"):      # an alert is TLS, but not ours
             return Layer("tls", "fail", f"no TLS handshake: {fault.message}", fault.hint)
         is_http = greeting.startswith("HTTP/")
-        return Layer("tls", "fail", f"{self._way.address} speaks no TLS: it is {stranger} "
+        return Layer("tls", "fail", f"{self._way.address} speaks no TLS: it is "
+                     f"{find_stranger(greeting) or 'something else'} "
                      f"({shorten(greeting.splitlines()[0], 80)})",
                      "use http:// in the URL" if is_http else FAULTS_BELOW["http"][1])
 
@@ -13914,20 +14003,22 @@ class Prober:
             "target": self._target, "endpoint": self._endpoint if self._is_http else None,
             "verdict": verdict,
             "eras": {report.name: report.to_json() for report in self._reports},
-            "checks": [check._asdict() for check in checks],
+            "checks": [check._asdict() for check in checks], "requests": 0, "elapsedMs": 0,
             "headline": build_headline(verdict, self._layers, self._best, self._versions),
             "layers": [layer._replace(ms=layer.ms and round(layer.ms, 2))._asdict()
                        for layer in self._layers],
             "trail": self._trail}
         self._deepen(report, deep, repeat)
-        return {**report, "requests": sum(exchange.method != "SSE" for exchange in self._exchanges),
-                "elapsedMs": round((time.monotonic() - self._started) * 1000)}
+        report["requests"] = sum(exchange.method != "SSE" for exchange in self._exchanges)
+        report["elapsedMs"] = round((time.monotonic() - self._started) * 1000)
+        return report
 
     def _deepen(self, report: dict, deep: bool, repeat: int) -> None:
         """Add what takes more than a handshake to find out, where that is wanted."""
         if deep:
-            deepen_report(report, RawSender(self._endpoint, self._headers, self._max_bytes,
-                                            self._waits.deadline, self._note, self._network))
+            deepen_report(report, RawSender(
+                self._endpoint, self._list_headers(self._endpoint), self._max_bytes,
+                self._waits.deadline, self._note, self._network))
         for name, facts in report["eras"].items() if repeat else ():
             if facts["protocolVersion"] is not None:
                 facts["timings"] = measure_era(self._make_client(name), repeat, self._exchanges)
@@ -13975,13 +14066,17 @@ class Prober:
 
     def _fetch(self, url: str, is_anonymous: bool = False) -> Exchange:
         """Return the exchange of a GET; credentials go only to the origin that was named."""
-        is_known = not is_anonymous and split_origin(url) == split_origin(self._target)
-        with contextlib.closing(HTTPTransport(url, self._headers if is_known else {},
-                                              PROBE_NOTE_BYTES, self._note,
+        headers = {} if is_anonymous else self._list_headers(url)
+        with contextlib.closing(HTTPTransport(url, headers, PROBE_NOTE_BYTES, self._note,
                                               self._network)) as transport:
             with contextlib.suppress(MCPKitError):       # the exchange says all the same
                 transport.get({"Accept": "application/json, text/html;q=0.5"}, self._waits)
         return self._exchanges[-1]
+
+    def _list_headers(self, url: Any) -> Headers:
+        """Return the headers given for the target, for a URL of its origin only."""
+        is_same = not self._is_http or split_origin(url) == split_origin(self._target)
+        return self._headers if is_same else {}
 
     def _confirm(self, url: str) -> Tuple[bool, str]:
         """Return whether a handshake shows that MCP is spoken at a URL, and what was seen."""
@@ -14017,12 +14112,11 @@ class Prober:
 
     def _make_client(self, era: str, url: Optional[str] = None) -> Client:
         target = url or self._endpoint
-        is_same = not self._is_http or split_origin(target) == split_origin(self._target)
         seconds = self._waits.silence
         if not self._is_http and self._reports:   # it has answered in the other era: is it silent?
             seconds = min(seconds, DISCOVER_SECONDS)
         return Client(target, era=era, timeout=seconds, until=self._waits.deadline,
-                      headers=self._headers if is_same else {}, max_bytes=self._max_bytes,
+                      headers=self._list_headers(target), max_bytes=self._max_bytes,
                       env=self._env, cwd=self._cwd, network=self._network,
                       observe=self._note)
 
@@ -14166,18 +14260,32 @@ def deepen_report(report: dict, sender: RawSender) -> None:
     Its era has "levels": how many rules of each level were kept, broken and skipped. Where a MUST
     is broken, a verdict of "pass" becomes "partial".
     """
-    host = urllib.parse.urlsplit(report["target"]).hostname or ""
+    is_local = is_loopback(urllib.parse.urlsplit(report["endpoint"]).hostname or "")
     for name, era in report["eras"].items():
-        if era["protocolVersion"] is None:
+        if era["transport"] is None:
             continue
-        checks = run_all_rules(Subject(name, sender.send, is_loopback(host)))
-        era["levels"] = count_levels(checks)
+        if era["transport"] == HTTPTransport.name:
+            checks = run_all_rules(Subject(name, sender.send, is_local))
+            era["levels"] = count_levels(checks)
+        else:
+            checks = [Check("deep", "note", "no rule was tried: they are about Streamable HTTP")]
         report["checks"] += [check._replace(id=f"{name}-{check.id}")._asdict()
                              for check in checks]
-        for holder in (era, report):
-            if era["levels"]["MUST"]["broken"] and holder["verdict"] == "pass":
-                holder["verdict"] = "partial"
+    lower_verdicts(report)
     sender.close()
+
+
+def lower_verdicts(report: dict) -> None:
+    """Have a verdict of "pass" be "partial" where a MUST is broken, and the headline say so."""
+    broken = 0
+    for era in report["eras"].values():
+        found = era["levels"]["MUST"]["broken"] if "levels" in era else 0
+        era["verdict"] = "partial" if found and era["verdict"] == "pass" else era["verdict"]
+        broken += found
+    if broken and report["verdict"] == "pass":
+        report["verdict"] = "partial"
+        report["headline"].update(hint="see the findings", message=(
+            f"{report['headline']['message']}, but breaks {count_things(broken, 'MUST rule')}"))
 
 
 def measure_era(client: Client, times: int, exchanges: List[Exchange]) -> Dict[str, dict]:
@@ -14302,12 +14410,75 @@ def describe_counts(era: dict) -> List[str]:
         f"({seen['count']} times)" for method, seen in era.get("timings", {}).items()]
 
 
+def build_unusable_report(name: str, fault: str) -> dict:
+    """Return the report on a server whose entry in a configuration file makes no sense."""
+    layer = Layer("configuration", "fail", fault, "mend its entry, or set what it needs")
+    check = Check("configuration", "fail", layer.message, layer.hint)
+    return {"target": name, "endpoint": None, "verdict": "fail", "eras": {},
+            "checks": [check._asdict()], "headline": {
+                "layer": layer.name, "message": layer.message, "hint": layer.hint},
+            "layers": [layer._asdict()], "trail": [], "requests": 0, "elapsedMs": 0}
+
+
+def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
+    """Return one report on all servers of a configuration file: its verdict is the worst."""
+    return {"target": source,
+            "verdict": max((report["verdict"] for report in reports.values()), key=VERDICTS.index),
+            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
+            "elapsedMs": round(ms)}
+
+
+def list_reports(report: dict) -> List[dict]:
+    """Return the reports on single servers that a report consists of: mostly it is one itself."""
+    return list(report["servers"].values()) if "servers" in report else [report]
+
+
 def format_report(report: dict) -> str:
-    """Return a report for a person: the headline, layers, eras, findings, the verdict."""
+    """Return a report for a person; that on several servers begins with a summary."""
+    parts = [format_single(part) for part in list_reports(report)]
+    if "servers" in report:
+        parts = [format_summary(report), *parts, describe_verdict(report)]
+    return "\n\n".join(parts)
+
+
+def format_summary(report: dict) -> str:
+    """Return a line or two on each of several servers."""
+    lines = [f"probe of {count_things(len(report['servers']), 'server')} in "
+             + describe_target(report)]
+    for part in list_reports(report):
+        lines.append(f"  {part['verdict']:<11} {describe_target(part)}: {describe_headline(part)}")
+        lines += format_hint(part["headline"]["hint"])
+    return "\n".join(lines)
+
+
+def describe_headline(report: dict) -> str:
+    """Return the headline of a report on a single server as a line."""
     headline = report["headline"]
-    place = f" at {headline['layer']}" if headline["layer"] else ""
+    return escape_text((f"at {headline['layer']}: " if headline["layer"] else "")
+                       + headline["message"])
+
+
+def describe_verdict(report: dict) -> str:
+    """Return the last line of a report."""
+    return f"verdict: {report['verdict']} ({describe_cost(report)})"
+
+
+def describe_cost(report: dict) -> str:
+    """Return what a report took."""
+    return f"{count_things(report['requests'], 'request')}, {report['elapsedMs']} ms"
+
+
+def count_things(number: int, name: str) -> str:
+    """Return so many of what has a name, that of one of them."""
+    return f"{number} {name}" + ("" if number == 1 else "s")
+
+
+def format_single(report: dict) -> str:
+    """Return a report on one server: the headline, layers, eras, findings, the verdict."""
+    headline = report["headline"]
+    glue = " " if headline["layer"] else ": "
     lines = [f"probe of {describe_target(report)}",
-             escape_text(f"{report['verdict']}{place}: {headline['message']}"),
+             f"{report['verdict']}{glue}{describe_headline(report)}",
              *format_hint(headline["hint"])]
     for layer in report["layers"]:
         is_told = layer["name"] == headline["layer"]
@@ -14329,9 +14500,7 @@ def format_report(report: dict) -> str:
         lines += format_hint(check["hint"])
         if is_rule(check):
             lines.append(f"           ({check['spec']})")
-    lines.append(f"verdict: {report['verdict']} ({report['requests']} requests, "
-                 f"{report['elapsedMs']} ms)")
-    return "\n".join(lines)
+    return "\n".join([*lines, describe_verdict(report)])
 
 
 def format_hint(hint: str) -> List[str]:
@@ -14363,7 +14532,7 @@ def list_changes(before: Optional[dict], after: dict) -> List[str]:
     """Return what is in one report and not in the other, a line each; times are no change."""
     if before is None:
         return format_report(after).split("\n")
-    old, new = (re.sub(r"\d+ ms|\d+ requests", "...", format_report(report)).split("\n")
+    old, new = (re.sub(r"\d+ ms|\d+ requests?", "...", format_report(report)).split("\n")
                 for report in (before, after))
     return [f"- {line.strip()}" for line in old if line not in new] + [
         f"+ {line.strip()}" for line in new if line not in old]
@@ -14380,18 +14549,23 @@ def escape_markup(text: str) -> str:
 def format_junit(report: dict) -> str:
     """Return a report as JUnit XML: a suite an era, a case a check; a note is a case that is ok."""
     suites = []
-    for name in (*report["eras"], "endpoint"):
-        checks = [check for check in report["checks"]
-                  if find_suite(check, report) == name]
-        if checks:
-            counts = [sum(check["status"] in statuses for check in checks) for statuses
-                      in (("fail", "warning"), ("skipped",))]
-            suites.append(f'<testsuite name="{escape_markup(name)}" tests="{len(checks)}" '
-                          f'failures="{counts[0]}" skipped="{counts[1]}" errors="0">\n'
-                          + "".join(map(format_case, checks)) + "</testsuite>\n")
+    for part in list_reports(report):
+        server = "" if part is report else f"{describe_target(part)}: "
+        for name in (*part["eras"], "endpoint"):
+            checks = [check for check in part["checks"] if find_suite(check, part) == name]
+            suites += [format_suite(server + name, checks)] if checks else []
     return ('<?xml version="1.0" encoding="UTF-8"?>\n'
             f'<testsuites name="probe of {escape_markup(describe_target(report))}" '
             f'time="{report["elapsedMs"] / 1000:.3f}">\n' + "".join(suites) + "</testsuites>\n")
+
+
+def format_suite(name: str, checks: List[dict]) -> str:
+    """Return checks as a suite of test cases."""
+    failures, skipped = (sum(check["status"] in statuses for check in checks)
+                         for statuses in (("fail", "warning"), ("skipped",)))
+    return (f'<testsuite name="{escape_markup(name)}" tests="{len(checks)}" '
+            f'failures="{failures}" skipped="{skipped}" errors="0">\n'
+            + "".join(map(format_case, checks)) + "</testsuite>\n")
 
 
 def find_suite(check: dict, report: dict) -> str:
@@ -14423,8 +14597,11 @@ body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, sans-serif }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
 table { width: 100%; border-collapse: collapse } tr { border-bottom: 1px solid var(--line) }
-th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; min-width: 5rem;
-  overflow-wrap: anywhere } th:last-child { width: 30% } td:empty { padding: 0 }
+th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; min-width: 3rem;
+  overflow-wrap: anywhere } th { overflow-wrap: normal }
+th:last-child { width: 30% } td:empty { padding: 0 }
+span { white-space: nowrap } p span { font-weight: 600 } a { color: inherit }
+article[id] { margin-top: 3rem; border-top: 2px solid var(--ink) }
 small { display: block; color: var(--soft) } .fail { color: var(--fail); font-weight: 600 }
 .warning, .partial { color: var(--warning); font-weight: 600 } .note { color: var(--note) }
 .ok, .pass { color: var(--ok); font-weight: 600 } .skipped { color: var(--soft) }
@@ -14433,40 +14610,75 @@ small { display: block; color: var(--soft) } .fail { color: var(--fail); font-we
   padding: .2rem 0 } tr { display: block; padding: .5rem 0 } }
 @media print { :root { --ink: #000; --paper: #fff; --line: #999; --soft: #333; --fail: #8f1a11;
   --warning: #6b4500; --note: #123f94; --ok: #0d4d28 } body { margin: 0; max-width: none;
-  font-size: 10pt } tr { break-inside: avoid } h2 { break-after: avoid } thead {
-  display: table-header-group } }
+  font-size: 10pt } article[id] { break-before: page; border: 0 } tr { break-inside: avoid }
+  h2 { break-after: avoid } thead { display: table-header-group } }
 """
 
 
 def format_html(report: dict) -> str:
     """Return a report as one page that needs nothing else: no script, no picture, no network."""
-    title = f"Probe of {describe_target(report)}"
-    rules = [check for check in report["checks"] if is_rule(check)]
-    eras = [[name, mark(era["verdict"]), escape_markup(describe_era(era)), "<br>".join(
-        describe_counts(era))] for name, era in report["eras"].items()]
-    parts = [
-        f"<h1>{escape_markup(title)}</h1>\n<p>Verdict: {mark(report['verdict'])} "
-        f"({report['requests']} requests, {report['elapsedMs']} ms)</p>\n",
-        format_table("Eras", ["era", "verdict", "server", "rules and times"], eras),
-        format_table("Findings", ["status", "what was seen", "what to do"],
-                     [[mark(check["status"]), format_finding(check), escape_markup(check["hint"])]
-                      for check in list_findings(report)])]
-    if rules:
-        parts.append(format_table(
-            "Rules", ["outcome", "rule", "where it is stated"],
-            [[mark(check["status"]), format_finding(check), escape_markup(check["spec"])]
-             for check in rules]))
+    title = escape_markup(f"Probe of {describe_target(report)}")
+    parts = [format_article(part, "" if part is report else f"server-{number}")
+             for number, part in enumerate(list_reports(report), 1)]
+    if "servers" in report:
+        parts.insert(0, f"<h1>{title}</h1>\n<p>Verdict: {mark(report['verdict'])}</p>\n"
+                     + format_cost(report) + format_table(
+            "Servers", ["verdict", "server", "what was seen", "what to do"],
+            [[mark(part["verdict"]), f'<a href="#server-{number}">{escape_markup(part["target"])}'
+              "</a>", escape_markup(describe_headline(part)), escape_markup(
+                  part["headline"]["hint"])]
+             for number, part in enumerate(list_reports(report), 1)]))
     return ("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
             "style-src 'unsafe-inline'\">\n"
-            f"<title>{escape_markup(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
             f"<main>\n{''.join(parts)}</main>\n</body>\n</html>\n")
 
 
-def mark(word: str) -> str:
-    """Return a status or verdict as a coloured word of HTML."""
-    return f'<span class="{word}">{word}</span>'
+def format_article(report: dict, name: str) -> str:
+    """Return a report on one server as HTML; links lead there by `name`."""
+    headline = report["headline"]
+    rules = [check for check in report["checks"] if is_rule(check)]
+    return "".join([
+        f'<article id="{name}">\n' if name else "<article>\n",
+        f"<h1>{escape_markup('Probe of ' + describe_target(report))}</h1>\n",
+        f'<p>{mark(report["verdict"])} '
+        f"{escape_markup(describe_headline(report))}</p>\n",
+        f"<p>What to do: {escape_markup(headline['hint'])}.</p>\n" if headline["hint"] else "",
+        format_cost(report),
+        format_table("Layers", ["status", "layer", "ms", "what was seen", "what to do"], [
+            [mark(layer["status"]), mark(layer["name"], ""), describe_ms(layer["ms"]),
+             escape_markup(layer["message"]), escape_markup(layer["hint"])]
+            for layer in report["layers"]]),
+        format_table("Eras", ["verdict", "era", "server", "rules and times"], [
+            [mark(era["verdict"]), name, escape_markup(describe_era(era)),
+             "<br>".join(describe_counts(era))] for name, era in report["eras"].items()]),
+        format_table("Where else was looked", ["named by", "address", "outcome"], [
+            [escape_markup(lead[member]) for member in ("source", "url", "outcome")]
+            for lead in report["trail"]]),
+        format_table("Findings", ["status", "what was seen", "what to do"], [
+            [mark(check["status"]), format_finding(check), escape_markup(check["hint"])]
+            for check in list_findings(report)]),
+        format_table("Rules", ["outcome", "rule", "where it is stated"], [
+            [mark(check["status"]), format_finding(check), escape_markup(check["spec"])]
+            for check in rules]),
+        "</article>\n"])
+
+
+def format_cost(report: dict) -> str:
+    """Return what a report took as a paragraph of HTML."""
+    return f"<p><small>{describe_cost(report)}</small></p>\n"
+
+
+def describe_ms(ms: Optional[float]) -> str:
+    """Return a duration in whole milliseconds, "" where there is none."""
+    return "" if ms is None else f"{ms:.0f}"
+
+
+def mark(word: str, style: Optional[str] = None) -> str:
+    """Return a word as HTML that is not broken, a status or verdict in its colour."""
+    return f'<span class="{word if style is None else style}">{word}</span>'
 
 
 def format_finding(check: dict) -> str:
@@ -14475,7 +14687,9 @@ def format_finding(check: dict) -> str:
 
 
 def format_table(title: str, names: List[str], rows: List[List[str]]) -> str:
-    """Return a titled table of HTML; the cells are HTML already."""
+    """Return a titled table of HTML, "" without rows; the cells are HTML already."""
+    if not rows:
+        return ""
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n"
                    for row in rows)
@@ -14683,6 +14897,7 @@ def resolve_server(name: str, entry: Any, source: str,
     """Return how a server in a file is reached; UsageError, without values, where it cannot be."""
     try:
         kind, hidden = find_kind(entry), {}
+        check_variables(entry, find_variable)
         parts = {member: read_texts(fill_in(entry[member], find_variable, hidden), shapes, member)
                  for member, shapes in ENTRY_MEMBERS.items() if entry.get(member) is not None}
         target = _build_target[kind](parts)
@@ -14692,9 +14907,17 @@ def resolve_server(name: str, entry: Any, source: str,
         raise UsageError(f"{source}: the server {shorten(name)} {error}") from None
     hidden.update(dict.fromkeys((*parts.get("env", {}).values(),
                                   *parts.get("headers", {}).values()), "***"))
-    hidden[target if isinstance(target, str) else " ".join(target)] = name
+    hidden.update(hide_target(target, name))
     return ServerEntry(target, parts.get("headers", {}), parts.get("env", {}), parts.get("cwd"),
                        hidden)
+
+
+def hide_target(target: Union[str, List[str]], name: str) -> Dict[str, str]:
+    """Return what to hide of a server's target: a program's mere name is no secret."""
+    if not isinstance(target, str):
+        return {words: name for words in (target[0], " ".join(target)) if " " in words}
+    path = "/" + target.partition("://")[2].partition("/")[2]
+    return {path: "***", path.partition("?")[0]: "***", target: name}
 
 
 def find_kind(entry: Any) -> str:
@@ -14751,11 +14974,22 @@ _build_target: Dict[str, Callable] = {"stdio": _build_command, "http": _build_ur
 _VARIABLE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
 
 
+def check_variables(entry: dict, find_variable: Callable[[str], Optional[str]]) -> None:
+    """Check that each variable is set that the members which count need."""
+    text = json.dumps([entry.get(member) for member in ENTRY_MEMBERS], ensure_ascii=False)
+    missing = [shorten(name) for name in dict.fromkeys(_VARIABLE.findall(text))
+               if ":-" not in name and find_variable(name) is None]
+    if missing:
+        several = len(missing) > 1
+        raise UsageError(f"needs the variable{'s' if several else ''} {' and '.join(missing)}, "
+                         f"which {'are' if several else 'is'} not set")
+
+
 def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
             hidden: Dict[str, str]) -> Any:
     """Return a value whose texts have ${NAME}, ${env:NAME} and ${NAME:-default} replaced.
 
-    What came from a variable is noted in `hidden`. A variable that is not there is a UsageError.
+    What came from a variable is noted in `hidden`. See check_variables for one that is not set.
     """
     if isinstance(value, list):
         return [fill_in(part, find_variable, hidden) for part in value]
@@ -14766,11 +15000,9 @@ def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
 
     def replace(match: Any) -> str:
         name, has_default, default = match.group(1).partition(":-")
-        found = find_variable(name)
+        found = find_variable(name) or ""
         if has_default and not found:
             return default
-        if found is None:
-            raise UsageError(f"needs the variable {shorten(name)}, which is not set")
         hidden[found] = match.group()
         return found
 
@@ -15052,7 +15284,7 @@ def find_server(options: Any) -> ServerEntry:
     """Return how the server is reached that a command names: by URL, command, or name."""
     if options.command:
         return ServerEntry(options.command)
-    name = options.server or options.target
+    name = options.server or options.target or ""
     if "://" in name and options.server is None:
         if options.config is not None:
             raise UsageError("--config goes with the name of a server in it, not with a URL")
@@ -15069,10 +15301,13 @@ def find_server(options: Any) -> ServerEntry:
         where = options.config or "any configuration file"
         raise UsageError(f"there is no server {shorten(name)} in {where}"
                          + find_similar(name, names))
+    if options.run is run_probe and complete_url(name) != name:
+        return ServerEntry(name)                  # a bare host: the endpoint is to be found
     advice = f"; did you mean http://{shorten(name)}" if re.match(
         r"[\w.-]+:\d+(/|$)", name) else find_similar(name, names)
     raise UsageError("TARGET is a URL, or the name of a server in a configuration file, or is left "
-                     "out and `-- COMMAND` names a stdio server, but is " + shorten(name) + advice)
+                     "out and `-- COMMAND` names a stdio server, but is "
+                     + (shorten(name) + advice if name else "missing"))
 
 
 def find_similar(name: str, names: Iterable[str]) -> str:
@@ -15685,11 +15920,10 @@ def run_send(options: Any) -> int:
 
 
 def run_probe(options: Any) -> int:
-    """Probe a server and print the report."""
-    report, exchanges = None, []
+    """Probe a server, or all of a configuration file, and print the report."""
+    report = None
     while True:
-        before, exchanges = report, []
-        report = probe_with(options, exchanges.append)
+        before, (report, exchanges) = report, probe_with(options)
         write_reports(options, report, exchanges)
         if options.watch is None:
             break
@@ -15697,8 +15931,8 @@ def run_probe(options: Any) -> int:
         flush_out()
         time.sleep(options.watch)
     if options.curl:
-        report["curl"] = [format_curl(exchange) for exchange in exchanges
-                          if exchange.method != "stdio"]
+        report["curl"] = [hide_secrets(format_curl(exchange), options.hidden)
+                          for exchange in exchanges if exchange.method != "stdio"]
     if options.json:
         print_json(report)
     else:
@@ -15721,30 +15955,71 @@ def print_lines(lines: List[str]) -> None:
         print_out(paint_line(line) if is_terminal else line)
 
 
-def probe_with(options: Any, note: Callable[[Exchange], None]) -> dict:
-    """Return the report of one probe as the options want it."""
+def probe_with(options: Any) -> Tuple[dict, List[Exchange]]:
+    """Return the report that the options want, and the exchanges that it is about."""
+    exchanges: List[Exchange] = []
+    if options.config and not (options.target or options.server or options.command):
+        report = probe_file(options, exchanges)
+    else:
+        server = find_server(options)
+        report = {**probe_entry(options, server, options.deep, exchanges),
+                  "target": options.server or options.target or server.target}
+    return hide_secrets(report, options.hidden), exchanges
+
+
+def probe_file(options: Any, exchanges: List[Exchange]) -> dict:
+    """Return one report on all servers of a configuration file, probed side by side."""
+    from concurrent.futures import ThreadPoolExecutor
+    started, seen = time.monotonic(), {}
+    servers, reports = find_all_servers(options)
+    with ThreadPoolExecutor(MAX_PROBES) as pool:
+        outcomes = {name: pool.submit(
+            probe_entry, options, server, options.deep and isinstance(server.target, str),
+            seen.setdefault(name, [])) for name, server in servers.items()}
+    for name, outcome in outcomes.items():
+        reports[name] = {**outcome.result(), "target": name}
+        exchanges += seen[name]
+    return join_reports(options.config, reports, (time.monotonic() - started) * 1000)
+
+
+def find_all_servers(options: Any) -> Tuple[Dict[str, ServerEntry], Dict[str, dict]]:
+    """Return how each server of the file is reached; a report on each that cannot be."""
+    servers, reports = {}, {}
+    entries = read_config(options.config)
+    if not entries:
+        raise UsageError(f"{options.config} names no servers")
+    for name, entry in entries.items():
+        reports[name] = {}                        # which keeps their order
+        try:
+            servers[name] = resolve_server(name, entry, options.config, find_variable)
+            options.hidden.update(servers[name].hidden)
+        except UsageError as error:
+            reports[name] = build_unusable_report(
+                name, str(error).replace(f"{options.config}: ", "", 1))
+    return servers, reports
+
+
+def probe_entry(options: Any, server: ServerEntry, deep: bool, exchanges: List[Exchange]) -> dict:
+    """Return the report on one server as the options want it; note its exchanges."""
     show = find_observer(options)
 
     def observe(exchange: Exchange) -> None:
-        note(exchange)
+        exchanges.append(exchange)
         show(exchange)
 
-    server = find_server(options)
-    report = probe(server.target, era=options.era, env=server.env, cwd=server.cwd,
-                   timeout=min(options.timeout, options.max_time or options.timeout),
-                   headers={**server.headers, **find_headers(options)},
-                   max_bytes=options.max_bytes, network=parse_network(options),
-                   guess=not options.no_guess, deep=options.deep, repeat=options.repeat,
-                   observe=observe)
-    return hide_secrets({**report, "target": options.server or options.target or server.target},
-                        options.hidden)
+    return probe(server.target, era=options.era, env=server.env, cwd=server.cwd,
+                 timeout=min(options.timeout, options.max_time or options.timeout),
+                 headers={**server.headers, **find_headers(options)},
+                 max_bytes=options.max_bytes, network=parse_network(options),
+                 guess=not options.no_guess, deep=deep, repeat=options.repeat, observe=observe)
 
 
 def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> None:
     """Write the files that are asked for."""
     for path, build in ((options.junit, lambda: format_junit(report)),
                         (options.html, lambda: format_html(report)),
-                        (options.transcript, lambda: format_transcript(exchanges))):
+                        (options.transcript, lambda: hide_secrets(
+                            format_transcript(exchanges), options.hidden))):
         if path is not None:
             try:
                 with open(path, "w", encoding="utf-8", newline="\n") as file:
@@ -15815,7 +16090,7 @@ EXAMPLES = {
     "login": ("login URL", "login URL --client-id ID --no-browser"),
     "logout": ("logout URL",),
     "servers": ("servers", "servers --config mcp.json"),
-    "probe": ("probe URL", "probe --json -- python3 server.py"),
+    "probe": ("probe URL", "probe --json -- python3 server.py", "probe --config mcp.json"),
     "sse": ("sse answer.txt", "curl -N URL | mcpkit.py sse"),
 }
 
@@ -15844,7 +16119,8 @@ def build_parser(has_target: bool):
                                       **describe(name))
         command.set_defaults(run=run, command=None, json=False, output=None)
         if run not in (run_serve, run_servers, run_sse):
-            add_client_options(command, has_target)
+            # The probe takes a file of servers instead.
+            add_client_options(command, has_target, "?" if run is run_probe else None)
         add_options(command)
     return parser
 
@@ -15947,14 +16223,15 @@ def parse_port(text: str) -> int:
 parse_seconds.__name__, parse_count.__name__, parse_port.__name__ = "seconds", "count", "port"
 
 
-def add_client_options(command: Any, has_target: bool) -> None:
-    """Add what all commands of the client take."""
+def add_client_options(command: Any, has_target: bool, times: Optional[str] = None) -> None:
+    """Add what all commands of the client take; `times` is how often TARGET is there."""
     command.set_defaults(target=None, hidden={})
     if has_target:
-        command.add_argument("target", metavar="TARGET", help="a URL, or a name that `servers` "
-                             "lists; or leave it out and end the line with -- COMMAND ARG... for a "
-                             "stdio server")
-    command.add_argument("--config", metavar="FILE", help="the file that names the server")
+        command.add_argument("target", metavar="TARGET", nargs=times,
+                             help="a URL, or a name that `servers` lists; or leave it out and end "
+                             "the line with -- COMMAND ARG... for a stdio server")
+    command.add_argument("--config", metavar="FILE", help="the file that names the server" + (
+        "; without TARGET all that are in it" if times else ""))
     command.add_argument("--server", metavar="NAME", help="the server's name, instead of TARGET")
     command.add_argument("--json", action="store_true", help="one JSON document; errors too")
     command.add_argument("--header", action="append", default=[], metavar="'Name: value'",

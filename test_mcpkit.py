@@ -10102,12 +10102,14 @@ def test_a_post_that_an_old_server_refuses_is_an_error_at_once():
 def test_c26_the_probe_shows_both_steps_of_the_fall_back():
     tools = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
     with OldPeer(tools_list=tools) as peer:
-        report = mcpkit.probe(peer.url)
+        report = mcpkit.probe(peer.url, deep=True)
     with OldPeer(tools_list=tools) as peer:
         ran = run("probe", peer.url)
     assert report["verdict"] == "pass" and report["requests"] == 6
     assert "initialize was answered with HTTP 405" in find_check(report, "legacy-step")["message"]
     assert find_check(report, "transport")["message"].startswith("legacy SSE: the POST was refused")
+    assert report["eras"]["legacy"]["transport"] == "HTTP+SSE"
+    assert find_check(report, "deep")["message"].startswith("no rule was tried")
     assert "on the stream of the session" in find_check(report, "answer-form")["message"]
     assert ran.code == 0 and "legacy SSE" in ran.out
 
@@ -11233,6 +11235,13 @@ SPOILED = {
     "preflight": allow_every_page,
     "host": forgiving("Host", lambda value, _: True, lambda asked: "127.0.0.1"),
     "get": refusing(lambda asked: asked.line == "GET", 404),
+    "get-responses": lambda asked, forward: forward(asked) if asked.line != "GET" else Raw(
+        200, (("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")),
+        event({"jsonrpc": "2.0", "id": 1, "result": {}})),
+    "get-refused": lambda asked, forward: Raw(400, ()) if asked.line == "GET" else forward(
+        asked) if not is_method("server/discover")(asked) else forward(asked).edit(
+            lambda message: message.get("result", {}).update(supportedVersions=["2026-07-28"])),
+    "last-event-id": refusing(lambda asked: asked.find("Last-Event-ID")),
     "session-id": serve_odd_session,
     "session-missing": refusing(NO_SESSION, 403),
     "session-unknown": with_status(400, lambda asked: asked.find(
@@ -11246,6 +11255,9 @@ SPOILED = {
     "list-order": serve_in_changing_order(),
     "cache-hints": editing_result("prompts/list", lambda result: result.pop("ttlMs")),
     "cache-scopes": serve_two_scopes,
+    "resources": editing_result("resources/list", lambda result: result["resources"][0].update(
+        uri="/etc/motd")),
+    "prompts": editing_result("prompts/list", lambda result: result["prompts"].append({})),
     "tool-names": editing_tool(lambda tools: tools[0].update(name="add it")),
     "tool-names-unique": editing_tool(add_twin),
     "tool-schemas": editing_tool(lambda tools: tools[0]["inputSchema"].update(required="a")),
@@ -11253,6 +11265,8 @@ SPOILED = {
         "a"].update({"x-mcp-header": ""})),
     "schema-references": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"].update(
         a={"$ref": "http://127.0.0.1:9/x.json"})),
+    "stream-framing": adding_to_streams(b'{"jsonrpc": "2.0"}\n\n'),
+    "stream-retry": adding_to_streams(b"retry: 1.5\n\n"),
     "stream-messages": adding_to_streams(b"data: hello\n\n"),
     "stream-requests": adding_to_streams(event(call("roots/list"))),
     "stream-logs": adding_to_streams(event({"jsonrpc": "2.0", "method": "notifications/message"})),
@@ -11293,6 +11307,19 @@ def test_a_server_that_breaks_one_rule_fails_that_check_and_no_other(era, rule, 
     level = broken[0]["spec"].partition(",")[0]
     assert report["eras"][era]["levels"][level]["broken"] == 1 and broken[0]["hint"]
     assert report["verdict"] == ("partial" if level == "MUST" else "pass")
+    assert ("but breaks 1 MUST rule" in report["headline"]["message"]) == (level == "MUST")
+
+
+def test_an_event_that_a_stream_ends_inside_of_is_a_finding():
+    stream = mcpkit.Sighting(200, {"content-type": "text/event-stream"}, b"data: {}\r\n\r\ndata: {")
+    subject = mcpkit.Subject("modern", None)
+    for body, is_open, wanted in ((stream.body, False, "ends inside of an event, which is lost: "
+                                   "data: {"), (stream.body, True, None),
+                                  (b"\xef\xbb\xbf:\rdata: 1\r\rid\n\n", False, None),
+                                  (b"data:1\n\n event: x\n\n", False,
+                                   "holds a line that is no field,  event")):
+        subject.seen = [stream._replace(body=body, is_open=is_open)]
+        assert mcpkit.rule_stream_framing(subject) == wanted
 
 
 def test_what_is_between_changes_nothing_where_nothing_is_spoiled(quick):
@@ -12140,8 +12167,41 @@ def test_the_html_report_is_one_page_without_scripts_that_shows_markup_as_text()
     assert not {"script", "link", "img", "iframe", "b", "i"} & set(tags)
     assert "default-src 'none'" in page and "http:" not in page.partition("<main>")[0]
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "\x1b" not in page
-    assert [page.count(f"<h2>{title}</h2>") for title in ("Eras", "Findings", "Rules")] == [1] * 3
+    assert re.findall("<h2>(.*)</h2>", page) == [
+        "Layers", "Eras", "Where else was looked", "Findings", "Rules"]
     assert "<h2>Rules</h2>" not in mcpkit.format_html(build_report(checks=[]))
+    assert 'class="partial">partial</span> at tools: none\\x1b</p>' in page
+    assert "<p>What to do: add some.</p>" in page
+
+
+def join_two():
+    """Return the report on two servers of a file, of which one cannot be used."""
+    return mcpkit.join_reports("mcp.json", {
+        "a": build_report(target="a"), "<b>": mcpkit.build_unusable_report("<b>", "is \x1b odd")},
+        12.3)
+
+
+def test_a_report_on_several_servers_begins_with_a_line_on_each_and_ends_with_the_worst_verdict():
+    lines = mcpkit.format_report(join_two()).split("\n")
+    assert lines[:6] == [
+        "probe of 2 servers in mcp.json",
+        "  partial     a: at tools: none\\x1b", "           -> add some",
+        "  fail        <b>: at configuration: is \\x1b odd",
+        "           -> mend its entry, or set what it needs", ""]
+    assert lines[6] == "probe of a" and "probe of <b>" in lines
+    assert lines[-1] == "verdict: fail (7 requests, 12 ms)"
+
+
+def test_every_form_of_a_report_has_all_servers_of_a_file():
+    from xml.etree import ElementTree
+    suites = ElementTree.fromstring(mcpkit.format_junit(join_two()).encode())
+    assert [suite.get("name") for suite in suites] == [
+        "a: legacy", "a: modern", "a: endpoint", "<b>: endpoint"]
+    page = mcpkit.format_html(join_two())
+    assert re.findall("<h1>(.*)</h1>", page) == [
+        "Probe of mcp.json", "Probe of a", "Probe of &lt;b&gt;"]
+    assert '<a href="#server-2">&lt;b&gt;</a>' in page and '<article id="server-2">' in page
+    assert mcpkit.list_changes(join_two(), join_two()) == []
 
 
 def build_exchange(message, answer=b"", status=200, headers=None, sent=None, **members):
@@ -12375,6 +12435,8 @@ def test_c121_a_server_is_reached_as_its_entry_says(entry, wanted):
 @table("entry, words", {
     "C121 a missing variable": ({"url": "http://h/${NO_SUCH}"},
                                 "needs the variable NO_SUCH, which is not set"),
+    "C121 missing variables": ({"url": "http://h/${A}", "headers": {"H": "${env:B} ${A} ${C:-c}"},
+                               "other": "${D}"}, "needs the variables B and A, which are not set"),
     "no object": (5, "is no object"), "nothing": ({}, "has neither command nor url"),
     "an unknown type": ({"type": "pigeon", "url": "http://h"}, "is of an unknown type, pigeon"),
     "a type without its member": ({"type": "stdio", "url": "http://h"}, "but has no command"),
@@ -12959,6 +13021,49 @@ def test_a_server_of_a_configuration_file_goes_by_its_name(words, file, tmp_path
     ran = run(*words, cwd=tmp_path, HOME=str(tmp_path / "home"), XDG_CONFIG_HOME=str(
         tmp_path / "home" / ".config"), KIT=str(ROOT / "mcpkit.py"))
     assert (ran.code, ran.err) == (0, "") and "pong" in ran.out
+
+
+def test_the_probe_of_a_file_names_each_server_that_works_and_each_that_does_not(target, tmp_path):
+    host = target.partition("://")[2].partition("/")[0]
+    (tmp_path / "my.json").write_text(json.dumps({"servers": {
+        **CONFIG["mcpServers"], "gone": {"command": "no-such-command-anywhere"},
+        "bare": {"url": "http://h.test/", "headers": {"A": "${NO_A} ${KIT}", "B": "${NO_B:-b}",
+                                                      "C": "${NO_C}"}},
+        "web": {"url": target + "?k=s3cret-of-url", "headers": {"X-Key": "s3cret-of-header"}}}}))
+    files = [word for name in ("junit", "html", "transcript")
+             for word in (f"--{name}", str(tmp_path / name))]
+    ran = run("probe", "--config", "my.json", "--deep", "--curl", *files, "-v", cwd=tmp_path,
+              KIT=str(ROOT / "mcpkit.py"))
+    assert ran.code == 4 and [line.strip() for line in ran.out.splitlines()[:7]] == [
+        "probe of 4 servers in my.json",
+        "pass        pong: mcpkit pong 0.1.0 speaks 2025-11-25 and 2026-07-28",
+        "unreachable gone: at start: command not found: no-such-command-anywhere",
+        "-> check its spelling and the PATH",
+        "fail        bare: at configuration: the server bare needs the variables NO_A and NO_C, "
+        "which are not set", "-> mend its entry, or set what it needs",
+        "pass        web: sample 1.2.3 speaks 2025-11-25 and 2026-07-28"]
+    written = [(tmp_path / name).read_text() for name in ("junit", "html", "transcript")]
+    assert "web: modern" in written[0] and ">web</a>" in written[1]
+    assert f"Host: {host}" in written[2] and "2025-11-25" in written[2]
+    assert "s3cret" not in "".join([ran.out, ran.err, *written])
+
+
+def test_the_probe_of_a_file_is_one_json_document_and_says_where_there_is_no_server(tmp_path):
+    (tmp_path / "my.json").write_text(json.dumps(CONFIG))
+    ran = run("probe", "--config", "my.json", "--json", "--era", "modern", cwd=tmp_path,
+              KIT=str(ROOT / "mcpkit.py"))
+    assert ran.code == 0 and list(ran.json["servers"]) == ["pong"]
+    assert ran.json["servers"]["pong"]["eras"]["modern"]["tools"] == ["pong"]
+    assert ran.json["verdict"] == "pass" and ran.json["target"] == "my.json"
+    (tmp_path / "my.json").write_text("{}")
+    assert "my.json names no servers" in run("probe", "--config", "my.json", cwd=tmp_path).err
+    assert "but is missing" in run("probe", cwd=tmp_path).err
+
+
+def test_the_probe_takes_a_bare_host_for_a_target(target):
+    host = target.partition("://")[2].partition("/")[0]
+    ran = run("probe", host, "--era", "modern")
+    assert ran.code == 0 and f"discovery     found {target}, named by the usual path" in ran.out
 
 
 def test_a_child_has_the_variables_and_the_folder_of_its_entry(tmp_path):
@@ -14763,7 +14868,7 @@ def test_interop_our_client_falls_back_to_the_old_transport_of_a_peers_server(er
 @each_peer
 def test_interop_the_probe_finds_the_old_transport_of_a_peers_server(peer, peers):
     report = mcpkit.probe(peers.target(peer, "SSE"))
-    assert report["verdict"] == "pass" and find_check(report, "transport")["status"] == "ok"
+    assert report["verdict"] == "pass" and find_check(report, "transport")["status"] == "note"
 
 
 # ---- the probe and the command line
@@ -14924,7 +15029,7 @@ def node_targets():
                                          "resourceId", "7"], 0, ["7"]),
     "listen": ("listen", ["--uri", "demo://resource/dynamic/text/1", "--max-time", "2"], 4, []),
     "send": ("send", ["ping"], 0, ["{}"]),
-    "probe": ("probe", ["--timeout", "30"], 0, ["legacy   pass", "verdict: pass"]),
+    "probe": ("probe", ["--timeout", "30"], 0, ["2025-11-25 (legacy)", "verdict: pass"]),
 })
 def test_interop_on_the_command_line_with_server_everything(node_targets, name, words, code, wanted,
                                                             transport):
