@@ -5,7 +5,7 @@ PYTHON ?= python3
 WORK := .work
 PYTEST_ARGS ?= -q
 
-.PHONY: help test test-all layout interop conformance scale schema-suite bench clean
+.PHONY: help test test-all layout interop conformance scale schema-suite bench bench-peers clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
@@ -38,8 +38,11 @@ schema-suite:  ## run the cases of a JSON Schema Test Suite in the folder SUITE
 	@MCPKIT_SCHEMA_SUITE=$(SUITE) $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \
 	    test_mcpkit.py -k test_every_case_of_the_json_schema_test_suite
 
-bench:  ## measure requests a second against a plain http.server, and start-up times
-	@$(PYTHON) samples/bench.py
+bench:  ## measure speed and size beside two yardsticks (BENCH_ARGS=--scale: costs that grow)
+	@$(PYTHON) samples/bench.py $(BENCH_ARGS)
+
+bench-peers: $(WORK)/peers/done $(WORK)/peers/zeromcp  ## the same beside python-sdk, FastMCP and zeromcp
+	@$(PYTHON) samples/bench.py --peers $(WORK)/peers $(BENCH_ARGS)
 
 clean:  ## delete what the targets installed
 	rm -rf $(WORK) .pytest_cache __pycache__ samples/__pycache__
@@ -67,6 +70,9 @@ $(WORK)/peers/done:
 	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund \
 	    --prefix $(WORK)/peers @modelcontextprotocol/server-everything@2026.8.31
 	@touch $@
+
+$(WORK)/peers/zeromcp:
+	@$(PYTHON) -m venv $@ && $@/bin/python -m pip install -q zeromcp==1.10.3 || { rm -rf $@; exit 1; }
 
 # The suite needs a newer Node than most machines have: this one comes as a wheel, npm with it.
 CONFORMANCE_PYTHON = $(WORK)/conformance/python/bin/python

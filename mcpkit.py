@@ -320,6 +320,7 @@ STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an 
 KEEP_ALIVE_SECONDS = 15.0
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
 FIRST_REQUEST_SECONDS = 0.25           # the same, for a first request to come that was on its way
+IDLE_THREAD_SECONDS = 10.0             # that an idle thread waits for another connection
 WORKER_SECONDS = 30.0                  # that a worker may take before it serves
 STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
 REPLACE_SECONDS = 0.25                 # before a worker that died again is replaced; then doubled
@@ -6799,6 +6800,63 @@ def start_thread(run: Callable[[], None]) -> None:
     threading.Thread(target=run, daemon=True).start()
 
 
+class ThreadCache:
+    """Threads that do one job after the other: the one that became idle last gets the next job.
+
+    Who has been idle for IDLE_THREAD_SECONDS ends, so that there are as many as were needed of
+    late. To start a thread costs as much as to answer several requests.
+    """
+
+    def __init__(self) -> None:
+        # Its pop and its remove are one step each: who succeeds has the thread.
+        self._idle: List[CachedThread] = []
+        self._is_closed = False
+
+    def start(self, job: Callable[[], None]) -> None:
+        """Have a job done at once; raises RuntimeError when there is no thread to be had."""
+        try:
+            thread = self._idle.pop()
+        except IndexError:
+            threading.Thread(target=self._work, args=(CachedThread(job),), daemon=True,
+                             name="mcpkit-thread").start()
+        else:
+            thread.job = job
+            thread.bell.release()
+
+    def close(self) -> None:
+        """Have all threads end: the idle ones now, the others after their jobs."""
+        self._is_closed = True
+        while self._idle:
+            self.start(lambda: None)         # after which a thread sees that it may go
+
+    def _work(self, thread: CachedThread) -> None:
+        while thread.job is not None:
+            thread.job()
+            thread.job = None
+            if not self._is_closed:
+                self._idle.append(thread)
+                self._wait(thread)
+
+    def _wait(self, thread: CachedThread) -> None:
+        """Wait for a job; there is none for a thread that waits in vain."""
+        if not thread.bell.acquire(timeout=IDLE_THREAD_SECONDS):
+            try:
+                self._idle.remove(thread)
+            except ValueError:               # it has just been chosen: its job is on the way
+                thread.bell.acquire()
+
+
+class CachedThread:
+    """A thread of a ThreadCache: what it does, None when idle, and the bell that rings for more."""
+
+    __slots__ = ("job", "bell")
+
+    def __init__(self, job: Callable[[], None]):
+        self.job: Optional[Callable[[], None]] = job
+        self.bell = threading.Lock()         # held, until it rings
+        self.bell.acquire()
+
+
 def log_line(text: str) -> None:
     """Write one line for the operator to standard error, controls escaped."""
     # A closed or full stderr must never break the answer to a client.
@@ -7466,7 +7524,7 @@ def take_listener() -> Optional[socket.socket]:
     return listener
 
 
-class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class HTTPService(socketserver.TCPServer):
     """A Server bound to an address. `url` is where it is reached.
 
     `run` serves in this thread until another calls `stop`; as a context manager it serves in a
@@ -7476,9 +7534,6 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
     `listener` is a listening socket, instead of host and port, that others may serve as well.
     Raises TransportError when the address cannot be bound, UsageError for what makes no sense.
     """
-
-    daemon_threads = True
-    block_on_close = False
 
     def __init__(self, mcp: Server, host: str = "127.0.0.1", port: int = 8000,
                  path: str = "/mcp", allow_origins: Iterable[str] = (),
@@ -7496,6 +7551,7 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.requests = RequestLog(mcp, log)
         self.watched: set = set()            # channels of requests that are being served
         self._date = (0, "")
+        self._threads = ThreadCache()
         self._connections: set = set()       # the open sockets; guarded by _changed
         self._silent: set = set()            # those of them on which no request has come so far
         self._changed = threading.Condition()          # notified when either has become fewer
@@ -7566,6 +7622,7 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._changed.wait_for(lambda: not self._connections, seconds)
         for channel in tuple(self.watched):
             channel.abandon()
+        self._threads.close()
 
     def get_request(self) -> Tuple[Any, Any]:
         """Accept a connection; out of descriptors, wait a little instead of spinning."""
@@ -7581,7 +7638,7 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
         return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread of its own, or say at once that there are too many."""
+        """Serve a connection in a thread, or say at once that there are too many."""
         with self._changed:
             accepted = len(self._connections) < self.mcp.limits.max_connections
             if accepted:
@@ -7589,18 +7646,22 @@ class HTTPService(socketserver.ThreadingMixIn, socketserver.TCPServer):
                 self._silent.add(request)
         if accepted:
             try:
-                super().process_request(request, client_address)
+                self._threads.start(functools.partial(self._serve_connection, request,
+                                                      client_address))
             except RuntimeError:                  # no thread to be had
                 self._count_out(request)
                 self._refuse_connection(request)
         else:
             self._refuse_connection(request)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection, and count it out."""
+    def _serve_connection(self, request: socket.socket, client_address: Any) -> None:
+        """Serve a connection to its end, and count it out."""
         try:
-            super().process_request_thread(request, client_address)
+            self.finish_request(request, client_address)
+        except Exception:
+            self.handle_error(request, client_address)
         finally:
+            self.shutdown_request(request)
             self._count_out(request)
 
     def hear(self, request: socket.socket) -> None:
@@ -8039,6 +8100,10 @@ class Worker(NamedTuple):
     pid: int
     started: float
     greeting: str                          # what it said when it was ready
+
+
+def _rest() -> None:
+    """Do nothing: the job after which a worker sees that it may go."""
 
 
 class Slot:

@@ -7334,6 +7334,69 @@ def test_a_legacy_listener_is_told_of_changes_and_of_those_it_missed():
         "notifications/prompts/list_changed", "notifications/tools/list_changed"]
 
 
+def do_and_name(workers):
+    """Return the thread in which workers did a job, which is over."""
+    threads, is_done = [], threading.Event()
+
+    def job():
+        threads.append(threading.current_thread())
+        is_done.set()
+
+    workers.start(job)
+    assert is_done.wait(WAIT)
+    assert wait_until(lambda: workers._idle or not threads[0].is_alive())
+    return threads[0]
+
+
+def test_jobs_one_after_the_other_are_done_by_one_thread():
+    workers = mcpkit.ThreadCache()
+    assert len({do_and_name(workers) for _ in range(5)}) == 1
+    workers.close()
+
+
+def test_jobs_at_the_same_time_are_done_by_a_thread_each_which_end_when_they_are_closed():
+    workers, barrier, threads = mcpkit.ThreadCache(), threading.Barrier(5), []
+
+    def job():
+        threads.append(threading.current_thread())
+        barrier.wait(WAIT)
+
+    for _ in range(4):
+        workers.start(job)
+    barrier.wait(WAIT)
+    workers.close()
+    for thread in threads:
+        thread.join(WAIT)
+    assert len(set(threads)) == 4 and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_cached_thread_that_has_been_idle_for_long_ends_and_the_next_job_gets_another(monkeypatch):
+    monkeypatch.setattr(mcpkit, "IDLE_THREAD_SECONDS", 0.01)
+    workers = mcpkit.ThreadCache()
+    first = do_and_name(workers)
+    first.join(WAIT)
+    assert not first.is_alive() and not workers._idle
+    assert do_and_name(workers) is not first
+    workers.close()
+
+
+def test_a_cached_thread_that_is_chosen_when_its_patience_ends_does_the_job():
+    cached, threads = mcpkit.CachedThread(lambda: None), mcpkit.ThreadCache()
+
+    class Bell:
+        """Rings no bell in time, and then at once: its thread was taken from the idle ones."""
+
+        waits = []
+
+        def acquire(self, timeout=None):
+            self.waits.append(timeout)
+            return timeout is None
+
+    cached.bell = Bell()
+    threads._wait(cached)
+    assert Bell.waits == [mcpkit.IDLE_THREAD_SECONDS, None]
+
+
 def test_c109_sessions_that_come_and_go_leave_no_thread_and_no_connection_behind():
     now = [0.0]
     server = build_sample_server(sessions=True, session_seconds=60, runtime=(
@@ -14237,6 +14300,47 @@ def test_the_readme_names_only_make_targets_that_there_are():
     assert set(re.findall(r"`make ([a-z-]+)", README)) <= targets
 
 
+def run_bench(*options):
+    """Return what a run of the bench that only shows that it works has found."""
+    ran = subprocess.run([sys.executable, "-W", "error", "samples/bench.py", "--quick", "--json",
+                          *options], capture_output=True, timeout=120, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_the_bench_puts_each_figure_of_ours_beside_the_yardsticks():
+    found = run_bench()
+    assert found["load"] == "sockets" and found["cores"] == os.cpu_count()
+    names = {part["name"]: part for part in found["measurements"]}
+    for name in ("modern, 16 keep-alive", "modern, a connection each"):
+        assert set(names[name]["mcpkitDividedBy"]) == {"http.server", "raw sockets"}
+    for name in ("legacy, no session", "legacy, in a session", "modern, event streams",
+                 "modern, 1 MB results", "server, cold start", "server, a session",
+                 "server, an open stream", "client, start to end", "command call, start to end"):
+        assert len(names[name]["figures"]["mcpkit"]) == 1
+
+
+def test_the_bench_shows_each_cost_that_grows_by_size():
+    costs = run_bench("--scale")["microseconds"]
+    assert len(costs) == 9 and all(len(by_size) == 2 for by_size in costs.values())
+
+
+WRONG_ANSWERS = {
+    "an error": http_answer(b'{"id":1,"error":{"code":-1,"message":"pong"}}'),
+    "a tool's error": http_answer(b'{"id":1,"result":{"isError":true,"content":"pong"}}'),
+    "another status": http_answer(b"pong", "500 Internal Server Error"),
+    "another text": http_answer(b"ping"),
+}
+
+
+@pytest.mark.parametrize("answer", list(WRONG_ANSWERS.values()), ids=list(WRONG_ANSWERS))
+def test_a_wrong_answer_ends_the_bench(answer, users_module):
+    bench = users_module((ROOT / "samples" / "bench.py").read_text(encoding="utf-8"), False)
+    with Peer(lambda asked: answer) as peer:
+        with pytest.raises(SystemExit, match="a wrong answer"):
+            bench.check_call(peer.port, bench.MODERN_CALL)
+
+
 # ---- the samples
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
@@ -14265,12 +14369,6 @@ def test_the_service_for_systemd_starts_what_serve_understands():
     words = re.search(r"^ExecStart=\S+ \S+ (.*)$", unit, flags=re.M).group(1).split()
     assert mcpkit.parse_command_line(words).workers == 2
     assert float(re.search(r"TimeoutStopSec=(\d+)", unit).group(1)) > mcpkit.STOP_SECONDS + 1
-
-
-def test_the_samples_run():
-    ran = subprocess.run([sys.executable, "-W", "error", "samples/bench.py", "--seconds", "0.1",
-                          "--rounds", "1", "--json"], capture_output=True, timeout=120, cwd=ROOT)
-    assert json.loads(ran.stdout)["ratio"] > 0, ran.stderr
 
 
 EVERYTHING_ARGUMENTS = {            # where a tool or prompt of the everything server needs some
