@@ -47,10 +47,12 @@ Contents
     22. LOGIN
     23. CLIENT API
     24. PROBE CHECKS            pure
-    25. PROBE
-    26. PROBE REPORTS           pure
-    27. CONFIGURATION           pure
-    28. COMMAND LINE
+    25. PROBE FINDINGS          pure
+    26. PROBE DISCOVERY
+    27. PROBE
+    28. PROBE REPORTS           pure
+    29. CONFIGURATION           pure
+    30. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -8082,7 +8084,7 @@ def run_workers(make: Callable[[], Server], count: int, pin: bool, host: str = "
 
     def serve(number: int, tell: Callable[[str], None], is_told: Callable[[], Any]) -> None:
         if pin:
-            pin_process(first + number)       # counted from our id: other servers have other cores
+            pin_process(first + number)      # counted from our id: other servers have other cores
         with contextlib.closing(make()) as server:
             check_shareable(server)
             if not os.environ.get("MCPKIT_SECRET"):
@@ -8164,10 +8166,11 @@ class Workers:
 
     def _is_told(self) -> bool:
         """Return whether we are to stop; SIGHUP says so only where it means a closed terminal."""
+        if not self._told:
+            return False
         import signal
-        if self._had_terminal and not has_terminal():
-            return bool(self._told)
-        return any(number != signal.SIGHUP for number in self._told)
+        return any(number != signal.SIGHUP for number in self._told) or (
+            self._had_terminal and not has_terminal())
 
     def _look_after(self) -> None:
         """Begin the workers anew where we were told to; see who has died, and replace them."""
@@ -10005,6 +10008,13 @@ def is_http_url(url: str) -> bool:
         return False
 
 
+def describe_bad_url(url: str) -> str:
+    """Return what is wrong with a URL that is no http URL; a password in it is not repeated."""
+    shown = re.sub("//[^/?#]*@", "//***@", url)
+    return f"not an http or https URL: {shorten(shown)}" + (
+        "" if shown == url else "; credentials go into a header (--header 'Authorization: ...')")
+
+
 def escape_url(url: str) -> str:
     """Return a URL in which the characters that no URL has are escaped, but for its host."""
     head = re.match(r"[^/]*//[^/?#]*", url).group()
@@ -11744,7 +11754,7 @@ class Client:
             return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take,
                                   self._note_junk, *self._place)
         if not is_http_url(self._target):
-            raise UsageError(f"not an http or https URL: {shorten(self._target)}")
+            raise UsageError(describe_bad_url(self._target))
         return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe,
                              self._network, self._auth)
 
@@ -13292,11 +13302,11 @@ def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
 
 
 # =============================================================================================
-# 25. PROBE
+# 25. PROBE FINDINGS
 # =============================================================================================
-# In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
-# It sends the handshake and tools/list in each era, and nothing that could change anything: never
-# tools/call, prompts/get or resources/read, and no credentials but those it is given.
+# In: what was seen at a server: errors, answers, exchanges. Out: which layer that is of, what it
+# means, and what to do about it, as a Check or a Layer. Tables first: what a status, a word or a
+# greeting means is a row in one of them.
 
 
 class Check(NamedTuple):
@@ -13322,6 +13332,9 @@ class Layer(NamedTuple):
     ms: Optional[float] = None
 
 
+# In the order in which they are passed; those of stdio among them.
+LAYERS = ("target", "name", "proxy", "tcp", "tls", "start", "http", "content", "output", "era",
+          "handshake", "session", "authorization", "tools", "exit")
 VERDICTS = ("pass", "partial", "fail", "unreachable")      # best first
 
 # ---- what a refusal means
@@ -13431,6 +13444,10 @@ OTHER_REFUSALS = (
     (500, Refusal(0, "", "", "status", "the server failed", "see the server's log")),
     (300, Refusal(0, "", "", "status", "no success", "see its words")),
 )
+# A check that ends a conversation to its layer; any other is of the stage that was reached.
+LAYER_OF_CHECK = {**{refusal.id: "http" for refusal in REFUSALS}, "status": "http",
+                  "content": "content", "authorization": "authorization", "tls": "tls",
+                  "bad-request": "handshake", "version": "handshake", "session": "session"}
 
 
 # Of a refusal: what else says why, or who refuses.
@@ -13673,6 +13690,416 @@ def explain_ending(ending: Ending) -> Layer:
     return Layer("exit", "ok", "it ended when its input did", "", ms)
 
 
+# =============================================================================================
+# 26. PROBE DISCOVERY
+# =============================================================================================
+# In: a page or bare host, or the refusal of a server that wants a token. Out: the endpoint, or who
+# issues tokens, with the trail of all that was asked. What is asked is decided here; the fetching
+# comes from outside.
+
+
+# ---- an endpoint, from a page or a bare host; nothing of it is ratified
+
+MAX_DISCOVERY_REQUESTS = 12
+CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
+FOLKLORE_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
+                  "/.well-known/mcp-server-card")
+# The members of such a document under which an endpoint was seen, "*" being any member or item.
+FOLKLORE_PLACES = ("url", "endpoint", "endpoints.streamable_http", "transport.endpoint",
+                   "transports.*.url", "remotes.*.url", "mcpServers.*.url")
+CONFIRM_REQUESTS = 4                   # that a handshake in an era still to be found may take
+
+
+class Lead(NamedTuple):
+    """A URL that may name an endpoint, or be one; what `kind` of document is expected there.
+
+    Leads of the lowest `rank` are followed first; `source` says who named it, in a `card` perhaps.
+    """
+
+    rank: int
+    kind: str
+    url: str
+    source: str
+    card: Optional[dict] = None
+
+
+_BARE_TARGET = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
+                          r"(:\d+)?([/?].*)?")
+
+
+def complete_url(target: str) -> str:
+    """Return a target with the scheme that it lacks: http for this machine, else https."""
+    match = _BARE_TARGET.fullmatch(target)
+    return target if match is None else ("http" if is_loopback(match[1]) else "https") + (
+        f"://{target}")
+
+
+def resolve_link(base: str, reference: Any) -> str:
+    """Return the http URL that a document's reference means, else the reference itself."""
+    try:
+        url = urllib.parse.urljoin(base, reference)
+        return escape_url(url) if is_http_url(url) else str(reference)
+    except (TypeError, ValueError):               # an unclosed [, say
+        return str(reference)
+
+
+def is_near(url: str, target: str) -> bool:
+    """Return whether a URL is on the target's host or a subdomain of it, and on its port."""
+    if not is_http_url(url):
+        return False
+    (scheme, host, port), (old_scheme, old_host, old_port) = map(split_origin, (url, target))
+    return port == old_port and scheme in (old_scheme, "https") and (
+        host == old_host or host.endswith("." + old_host))
+
+
+def list_leads(target: str) -> List[Lead]:
+    """Return where to look first. The page may name more."""
+    def at(path: str) -> str:
+        return urllib.parse.urljoin(target, path)
+
+    path = urllib.parse.urlsplit(target).path.rstrip("/")
+    return [Lead(0, "page", target, "the page"), Lead(1, "catalog", at(CATALOG_PATH), "well-known"),
+            Lead(3, "resource", at(RESOURCE_METADATA_PATH), "RFC 9728"),
+            *(Lead(5, "folklore", at(name), "folklore") for name in FOLKLORE_PATHS),
+            *([] if path == "/mcp" else [Lead(6, "endpoint", at("/mcp"), "the usual path")])]
+
+
+_LINK = re.compile(r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)""")
+_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))""")
+
+
+def parse_links(header: str, page: str) -> List[Tuple[str, str]]:
+    """Return (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
+    import html
+    found = [(target, parameters) for target, parameters in _LINK.findall(header)]
+    found += [("", attributes) for attributes in re.findall(r"<link\b([^>]*)>", page, re.I)]
+    links = []
+    for target, text in found:
+        members = {name.lower(): html.unescape("".join(values))
+                   for name, *values in _ATTRIBUTE.findall(text)}
+        links += [(relation.lower(), target or members.get("href", ""))
+                  for relation in members.get("rel", "").split()]
+    return links
+
+
+def read_page(exchange: Exchange, lead: Lead) -> List[Lead]:
+    """Return what a page and its Link header name."""
+    kinds = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"), "mcp-server": (4, "endpoint")}
+    return [Lead(*kinds[relation], resolve_link(lead.url, reference), f"link {relation}")
+            for relation, reference in parse_links(
+                exchange.headers.get("link", ""), exchange.answer.decode("utf-8", "replace"))
+            if relation in kinds and reference]
+
+
+def read_catalog(value: dict, lead: Lead) -> List[Lead]:
+    """Return the cards, nested catalogs and inline cards' endpoints in an AI catalog."""
+    leads: List[Lead] = []
+    entries = value.get("entries")
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        kind = entry.get("type") or entry.get("mediaType")
+        if kind in CARD_TYPES and isinstance(entry.get("data"), dict):
+            leads += read_card(entry["data"], lead)
+        elif isinstance(entry.get("url"), str) and kind in (*CARD_TYPES, CATALOG_TYPE):
+            leads.append(Lead(1, "card" if kind in CARD_TYPES else "catalog",
+                              resolve_link(lead.url, entry["url"]), "the catalog"))
+    return leads
+
+
+def read_card(value: dict, lead: Lead) -> List[Lead]:
+    """Return the endpoints of a server card, its variables filled in with their defaults."""
+    remotes = value.get("remotes")
+    leads = []
+    for remote in remotes if isinstance(remotes, list) else ():
+        if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
+                remote.get("url"), str):
+            variables = remote.get("variables")
+            url = remote["url"]
+            for name, variable in variables.items() if isinstance(variables, dict) else ():
+                if isinstance(variable, dict) and isinstance(variable.get("default"), str):
+                    url = url.replace("{" + name + "}", variable["default"])
+            leads.append(Lead(lead.rank, "endpoint", resolve_link(lead.url, url), "the card",
+                              value))
+    return leads
+
+
+def read_resource(value: dict, lead: Lead) -> List[Lead]:
+    """Return the resource of RFC 9728 metadata: where there are tokens, there is an endpoint."""
+    resource = value.get("resource")
+    return [Lead(lead.rank, "endpoint", resolve_link(lead.url, resource),
+                 "RFC 9728")] if isinstance(resource, str) else []
+
+
+def read_folklore(value: dict, lead: Lead) -> List[Lead]:
+    """Return the first http URL at one of the places where endpoints were seen."""
+    for place in FOLKLORE_PLACES:
+        for found in find_members(value, place.split(".")):
+            url = resolve_link(lead.url, found) if isinstance(found, str) else ""
+            if is_http_url(url):
+                return [Lead(lead.rank, "endpoint", url, "folklore")]
+    return []
+
+
+def find_members(value: Any, names: List[str]) -> List[Any]:
+    """Return what is at a path of member names in a JSON value, "*" being each of them."""
+    if not names:
+        return [value]
+    if names[0] == "*":
+        items = value.values() if isinstance(value, dict) else value if isinstance(
+            value, list) else ()
+        return [found for item in items for found in find_members(item, names[1:])]
+    return find_members(value[names[0]], names[1:]) if isinstance(value, dict) and (
+        names[0] in value) else []
+
+
+READERS = {"catalog": read_catalog, "card": read_card, "resource": read_resource,
+           "folklore": read_folklore}
+
+
+def read_lead(exchange: Exchange, lead: Lead) -> Tuple[str, List[Lead]]:
+    """Return what came of a lead's document, and the leads in it."""
+    location = exchange.headers.get("location")
+    if exchange.status is not None and 300 <= exchange.status < 400 and location:
+        url = resolve_link(lead.url, location)
+        return f"HTTP {exchange.status} to {url}", [lead._replace(url=url)]
+    if exchange.status != 200:
+        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error), []
+    if lead.kind == "page":
+        leads = read_page(exchange, lead)
+    else:
+        value = read_object(exchange.answer)
+        if value is None:                     # sites that answer 200 to everything
+            return describe_document(exchange, None), []
+        leads = READERS[lead.kind](value, lead)
+    return "names " + (", ".join(lead.url for lead in leads) or "no endpoint"), leads
+
+
+def read_object(data: bytes) -> Optional[dict]:
+    """Return the JSON object in a document, None where there is none."""
+    try:
+        value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class Discovery:
+    """Follows leads from a target to an endpoint; `trail` says what came of each.
+
+    `fetch(url)` returns the Exchange of a GET, `confirm(url)` whether MCP is spoken there and what
+    was seen, `count()` how many requests were sent. Nothing is asked of another site.
+    """
+
+    def __init__(self, target: str, fetch: Callable[[str], Exchange],
+                 confirm: Callable[[str], Tuple[bool, str]], count_requests: Callable[[], int]):
+        self._target, self._fetch, self._confirm = target, fetch, confirm
+        self._count, self._limit = count_requests, count_requests() + MAX_DISCOVERY_REQUESTS
+        self.trail: List[Dict[str, str]] = []
+        self.card: Optional[dict] = None
+
+    def run(self) -> Optional[str]:
+        """Return the endpoint that was found and confirmed, None where there is none."""
+        leads, seen = list_leads(self._target), set()
+        while leads:
+            lead = min(leads, key=lambda lead: lead.rank)          # the first of the lowest rank
+            leads.remove(lead)
+            if (lead.kind, lead.url) in seen:
+                continue
+            seen.add((lead.kind, lead.url))
+            needed = CONFIRM_REQUESTS if lead.kind == "endpoint" else 1
+            if not is_near(lead.url, self._target):
+                outcome = "on another site, so not asked"
+            elif self._count() + needed > self._limit:
+                outcome = f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit"
+            elif lead.kind == "endpoint":
+                is_endpoint, outcome = self._confirm(lead.url)
+                if is_endpoint:
+                    self._note(lead, outcome)
+                    self.card = lead.card
+                    return lead.url
+            else:
+                outcome, more = read_lead(self._fetch(lead.url), lead)
+                leads += more
+            self._note(lead, outcome)
+        return None
+
+    def _note(self, lead: Lead, outcome: str) -> None:
+        self.trail.append({"source": lead.source, "url": lead.url, "outcome": outcome})
+
+
+def explain_card(card: dict, endpoint: str, info: dict,
+                 eras: Dict[str, Optional[str]]) -> List[Check]:
+    """Return where a server card says something else than the server itself.
+
+    `eras` has the version that was agreed on in each era that was tried, None where none was.
+    """
+    urls = [lead.url for lead in read_card(card, Lead(0, "card", endpoint, ""))]
+    promised = {version for remote in find_members(card, ["remotes", "*"])
+                if isinstance(remote, dict)
+                for version in find_list(remote.get("supportedProtocolVersions"))
+                if isinstance(version, str)}
+    spoken = [version for version in eras.values() if version]
+    is_kept = promised.issuperset(spoken) and not any(
+        eras.get("modern" if version in MODERN_VERSIONS else "legacy", version) is None
+        for version in promised)
+    version, own = card.get("version"), info.get("version")
+    faults = (
+        (urls and endpoint not in urls, f"leads to {shorten(urls)}"),
+        (promised and not is_kept, f"promises {', '.join(map(shorten, sorted(promised)))}, but "
+         f"the server speaks {', '.join(spoken)}"),
+        (version and own and version != own,
+         f"says version {shorten(version)}, the server {shorten(own)}"))
+    return [Check("card", "warning", f"the server card {text}", "bring the card up to date",
+                  CARD_SCHEMA) for is_wrong, text in faults if is_wrong]
+
+
+# ---- who issues tokens
+
+def find_repeated(value: str) -> List[str]:
+    """Return the parameters that a challenge of a WWW-Authenticate value has twice."""
+    seen: set = set()
+    repeated = []
+    for match in _CHALLENGE_PART.finditer(value):
+        name = (match["name"] or "").lower()
+        if match["scheme"]:
+            seen.clear()
+        elif name in seen:
+            repeated.append(name)
+        seen.add(name)
+    return [name for name in repeated if name]
+
+
+class TokenGuide:
+    """Reads who issues the tokens of a server, and what a client would do to get one.
+
+    `headers` are those of its 401; `fetch(url)` returns the Exchange of a GET without credentials.
+    `trail` says what came of each URL.
+    """
+
+    def __init__(self, url: str, headers: Headers, fetch: Callable[[str], Exchange]):
+        self._url, self._fetch = url, fetch
+        self._challenge = headers.get("www-authenticate", "")
+        self._params: Dict[str, str] = {}
+        for challenge in parse_challenges(self._challenge):
+            self._params = {**challenge.params, **self._params}
+        self.trail: List[Dict[str, str]] = []
+
+    def run(self) -> List[Check]:
+        """Return what is worth a line, the last being what a client would do next."""
+        checks = [Check("authorization-challenge", "warning", f"the challenge has {shorten(name)} "
+                        "more than once: the first is used, and clients may differ",
+                        "send it once", "RFC 9110, 11.2")
+                  for name in find_repeated(self._challenge)]
+        document = self._find("resource metadata", list_resource_metadata_urls, self._url,
+                              self._params.get("resource_metadata"))
+        if document is None:
+            return checks + [Check(
+                "authorization-resource", "warning", "there is no protected resource metadata: "
+                "a client cannot find out who issues tokens", "serve it at the first of the URLs "
+                "that were tried, or give clients a token by other means", "RFC 9728, 3")]
+        checks += self._check_resource(document.get("resource"))
+        issuers = document.get("authorization_servers")
+        issuers = [name for name in issuers if isinstance(name, str) and is_http_url(name)] \
+            if isinstance(issuers, list) else []
+        if not issuers:
+            return checks + [Check("authorization-resource", "warning", "the resource metadata "
+                                   "names no authorization server",
+                                   "name one in authorization_servers", "RFC 9728, 2")]
+        return checks + self._ask_issuer(issuers[0], document)
+
+    def _check_resource(self, resource: Any) -> List[Check]:
+        if resource == self._url:
+            return []
+        return [Check("authorization-resource", "warning", f"the metadata is of "
+                      f"{shorten(resource)}, and not, to the byte, of {shorten(self._url)}: strict "
+                      "clients refuse it", "set resource to the URL that clients use",
+                      "RFC 9728, 3.3")]
+
+    def _ask_issuer(self, issuer: str, document: dict) -> List[Check]:
+        metadata = self._find("issuer metadata", list_issuer_metadata_urls, issuer)
+        if metadata is None:
+            return [Check("authorization-issuer", "warning", f"{shorten(issuer)} has no metadata "
+                          "as an authorization server", "check authorization_servers, and that "
+                          "the issuer serves RFC 8414 or OpenID metadata", "RFC 8414, 3")]
+        return [*explain_issuer(issuer, metadata), Check(
+            "authorization-next", "note", describe_login(self._params, document, metadata),
+            "the probe does not log in; give a token with --header 'Authorization: Bearer ...'",
+            "basic/authorization")]
+
+    def _find(self, source: str, list_urls: Callable, *names: Any) -> Optional[dict]:
+        """Return the first document; one that is not there lets us go on, a failure does not."""
+        try:
+            urls = list_urls(*names)
+        except UsageError:                        # a name that can be none has no documents
+            urls = []
+        for url in urls:
+            if not is_http_url(url):
+                self._note(source, url, "no http URL")
+                continue
+            exchange = self._fetch(escape_url(url))
+            document = read_object(exchange.answer) if exchange.status == 200 else None
+            self._note(source, url, describe_document(exchange, document))
+            if document is not None or exchange.status is None or exchange.status >= 500:
+                return document
+        return None
+
+    def _note(self, source: str, url: str, outcome: str) -> None:
+        self.trail.append({"source": source, "url": url, "outcome": outcome})
+
+
+def describe_document(exchange: Exchange, document: Optional[dict]) -> str:
+    """Return what came of asking for a JSON object, None where there was none."""
+    if exchange.status != 200 or document is not None:
+        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error)
+    kind = parse_media_type(exchange.headers.get("content-type")) or "no content type"
+    return f"HTTP 200 with {kind}, no JSON object"
+
+
+def explain_issuer(issuer: str, metadata: dict) -> List[Check]:
+    """Return what keeps clients from logging in at an authorization server."""
+    spec, checks = "RFC 8414; basic/authorization", []
+    if metadata.get("issuer") != issuer:
+        checks.append(Check("authorization-issuer", "warning", "the metadata is of the issuer "
+                            f"{shorten(metadata.get('issuer'))}, and not, to the byte, of "
+                            f"{shorten(issuer)}: clients must refuse it",
+                            "use one spelling (a slash at the end counts)", spec))
+    methods = metadata.get("code_challenge_methods_supported")
+    if not isinstance(methods, list) or "S256" not in methods:
+        checks.append(Check("authorization-issuer", "warning", "the issuer does not say that it "
+                            f"knows PKCE with S256 (code_challenge_methods_supported is "
+                            f"{shorten(methods)}): clients must not go on",
+                            "have the issuer announce S256", spec))
+    for name in ("authorization_endpoint", "token_endpoint"):
+        url = metadata.get(name)
+        if not isinstance(url, str) or not is_http_url(url):
+            checks.append(Check("authorization-issuer", "warning", f"{name} is no URL but "
+                                f"{shorten(url)}", "nobody can log in without it", spec))
+    return checks
+
+
+def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> str:
+    """Return what a client would do next, the ways to register in the specification's order."""
+    scopes = [scope for scope in re.split(r"[\s,]+", params.get("scope", "")) if scope]
+    if not scopes and isinstance(resource.get("scopes_supported"), list):
+        scopes = [scope for scope in resource["scopes_supported"] if isinstance(scope, str)]
+    ways = (("client_id_metadata_document_supported", "with a client ID metadata document"),
+            ("registration_endpoint", "after registering itself"))
+    way = next((text for name, text in ways if metadata.get(name)), "with an id that the issuer's "
+               "operator gives it (the issuer takes no registrations)")
+    return (f"a client would log in {way}, at {shorten(metadata.get('authorization_endpoint'))}, "
+            f"for {shorten(resource.get('resource'))}"
+            + (f", with the scopes {shorten(' '.join(scopes))}" if scopes else ""))
+
+
+# =============================================================================================
+# 27. PROBE
+# =============================================================================================
+# In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
+# It sends the handshake and tools/list in each era, and nothing that could change anything: never
+# tools/call, prompts/get or resources/read, and no credentials but those it is given.
+
+
 class EraReport:
     """What the probe found in one era; `to_json` is its part of the report."""
 
@@ -13880,15 +14307,6 @@ def describe_body(exchange: Exchange) -> str:
 
 # ---- the layers below HTTP
 
-# In the order in which they are passed; those of stdio among them.
-LAYERS = ("target", "name", "proxy", "tcp", "tls", "start", "http", "content", "output", "era",
-          "handshake", "session", "authorization", "tools", "exit")
-# A check that ends a conversation to its layer; any other is of the stage that was reached.
-LAYER_OF_CHECK = {**{refusal.id: "http" for refusal in REFUSALS}, "status": "http",
-                  "content": "content", "authorization": "authorization", "tls": "tls",
-                  "bad-request": "handshake", "version": "handshake", "session": "session"}
-
-
 class Ground:
     """Looks at what HTTP will stand on, each layer once and in order; no request is sent."""
 
@@ -14030,392 +14448,6 @@ def describe_tls(secure: Any) -> Layer:
                  f"{certificate.issuer}, until {certificate.ends}")
 
 
-# ---- finding an endpoint from a page or a bare host; nothing of it is ratified
-
-MAX_DISCOVERY_REQUESTS = 12
-CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
-FOLKLORE_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
-                  "/.well-known/mcp-server-card")
-# The members of such a document under which an endpoint was seen, "*" being any member or item.
-FOLKLORE_PLACES = ("url", "endpoint", "endpoints.streamable_http", "transport.endpoint",
-                   "transports.*.url", "remotes.*.url", "mcpServers.*.url")
-CONFIRM_REQUESTS = 4                   # that a handshake in an era still to be found may take
-
-
-class Lead(NamedTuple):
-    """A URL that may name an endpoint, or be one; what `kind` of document is expected there.
-
-    Leads of the lowest `rank` are followed first; `source` says who named it.
-    """
-
-    rank: int
-    kind: str
-    url: str
-    source: str
-
-
-_BARE_TARGET = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
-                          r"(:\d+)?([/?].*)?")
-
-
-def complete_url(target: str) -> str:
-    """Return a target with the scheme that it lacks: http for this machine, else https."""
-    match = _BARE_TARGET.fullmatch(target)
-    return target if match is None else ("http" if is_loopback(match[1]) else "https") + (
-        f"://{target}")
-
-
-def resolve_link(base: str, reference: Any) -> str:
-    """Return the http URL that a document's reference means, else the reference itself."""
-    try:
-        url = urllib.parse.urljoin(base, reference)
-        return escape_url(url) if is_http_url(url) else str(reference)
-    except (TypeError, ValueError):               # an unclosed [, say
-        return str(reference)
-
-
-def is_near(url: str, target: str) -> bool:
-    """Return whether a URL is on the target's host or a subdomain of it, and on its port."""
-    if not is_http_url(url):
-        return False
-    (scheme, host, port), (old_scheme, old_host, old_port) = map(split_origin, (url, target))
-    return port == old_port and scheme in (old_scheme, "https") and (
-        host == old_host or host.endswith("." + old_host))
-
-
-def list_leads(target: str) -> List[Lead]:
-    """Return where to look first. The page may name more."""
-    def at(path: str) -> str:
-        return urllib.parse.urljoin(target, path)
-
-    path = urllib.parse.urlsplit(target).path.rstrip("/")
-    return [Lead(0, "page", target, "the page"), Lead(1, "catalog", at(CATALOG_PATH), "well-known"),
-            Lead(3, "resource", at(RESOURCE_METADATA_PATH), "RFC 9728"),
-            *(Lead(5, "folklore", at(name), "folklore") for name in FOLKLORE_PATHS),
-            *([] if path == "/mcp" else [Lead(6, "endpoint", at("/mcp"), "the usual path")])]
-
-
-_LINK = re.compile(r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)""")
-_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))""")
-
-
-def parse_links(header: str, page: str) -> List[Tuple[str, str]]:
-    """Return (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
-    import html
-    found = [(target, parameters) for target, parameters in _LINK.findall(header)]
-    found += [("", attributes) for attributes in re.findall(r"<link\b([^>]*)>", page, re.I)]
-    links = []
-    for target, text in found:
-        members = {name.lower(): html.unescape("".join(values))
-                   for name, *values in _ATTRIBUTE.findall(text)}
-        links += [(relation.lower(), target or members.get("href", ""))
-                  for relation in members.get("rel", "").split()]
-    return links
-
-
-def read_page(exchange: Exchange, lead: Lead) -> List[Lead]:
-    """Return what a page and its Link header name."""
-    kinds = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"), "mcp-server": (4, "endpoint")}
-    return [Lead(*kinds[relation], resolve_link(lead.url, reference), f"link {relation}")
-            for relation, reference in parse_links(
-                exchange.headers.get("link", ""), exchange.answer.decode("utf-8", "replace"))
-            if relation in kinds and reference]
-
-
-def read_catalog(value: dict, lead: Lead) -> List[Lead]:
-    """Return the cards, nested catalogs and inline cards' endpoints in an AI catalog."""
-    leads: List[Lead] = []
-    entries = value.get("entries")
-    for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, dict):
-            continue
-        kind = entry.get("type") or entry.get("mediaType")
-        if kind in CARD_TYPES and isinstance(entry.get("data"), dict):
-            leads += read_card(entry["data"], lead)
-        elif isinstance(entry.get("url"), str) and kind in (*CARD_TYPES, CATALOG_TYPE):
-            leads.append(Lead(1, "card" if kind in CARD_TYPES else "catalog",
-                              resolve_link(lead.url, entry["url"]), "the catalog"))
-    return leads
-
-
-def read_card(value: dict, lead: Lead) -> List[Lead]:
-    """Return the endpoints of a server card, its variables filled in with their defaults."""
-    remotes = value.get("remotes")
-    leads = []
-    for remote in remotes if isinstance(remotes, list) else ():
-        if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
-                remote.get("url"), str):
-            variables = remote.get("variables")
-            url = remote["url"]
-            for name, variable in variables.items() if isinstance(variables, dict) else ():
-                if isinstance(variable, dict) and isinstance(variable.get("default"), str):
-                    url = url.replace("{" + name + "}", variable["default"])
-            leads.append(Lead(lead.rank, "endpoint", resolve_link(lead.url, url),
-                              "the card"))
-    return leads
-
-
-def read_resource(value: dict, lead: Lead) -> List[Lead]:
-    """Return the resource of RFC 9728 metadata: where there are tokens, there is an endpoint."""
-    resource = value.get("resource")
-    return [Lead(lead.rank, "endpoint", resolve_link(lead.url, resource),
-                 "RFC 9728")] if isinstance(resource, str) else []
-
-
-def read_folklore(value: dict, lead: Lead) -> List[Lead]:
-    """Return the first http URL at one of the places where endpoints were seen."""
-    for place in FOLKLORE_PLACES:
-        for found in find_members(value, place.split(".")):
-            url = resolve_link(lead.url, found) if isinstance(found, str) else ""
-            if is_http_url(url):
-                return [Lead(lead.rank, "endpoint", url, "folklore")]
-    return []
-
-
-def find_members(value: Any, names: List[str]) -> List[Any]:
-    """Return what is at a path of member names in a JSON value, "*" being each of them."""
-    if not names:
-        return [value]
-    if names[0] == "*":
-        items = value.values() if isinstance(value, dict) else value if isinstance(
-            value, list) else ()
-        return [found for item in items for found in find_members(item, names[1:])]
-    return find_members(value[names[0]], names[1:]) if isinstance(value, dict) and (
-        names[0] in value) else []
-
-
-READERS = {"catalog": read_catalog, "card": read_card, "resource": read_resource,
-           "folklore": read_folklore}
-
-
-def read_lead(exchange: Exchange, lead: Lead) -> Tuple[str, List[Lead]]:
-    """Return what came of a lead's document, and the leads in it."""
-    location = exchange.headers.get("location")
-    if exchange.status is not None and 300 <= exchange.status < 400 and location:
-        url = resolve_link(lead.url, location)
-        return f"HTTP {exchange.status} to {url}", [lead._replace(url=url)]
-    if exchange.status != 200:
-        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error), []
-    if lead.kind == "page":
-        leads = read_page(exchange, lead)
-    else:
-        value = read_object(exchange.answer)
-        if value is None:                     # sites that answer 200 to everything
-            kind = parse_media_type(exchange.headers.get("content-type"))
-            return f"HTTP 200 with {kind or 'no content type'}, no JSON object", []
-        leads = READERS[lead.kind](value, lead)
-    return "names " + (", ".join(lead.url for lead in leads) or "no endpoint"), leads
-
-
-def read_object(data: bytes) -> Optional[dict]:
-    """Return the JSON object in a document, None where there is none."""
-    try:
-        value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-class Discovery:
-    """Follows leads from a target to an endpoint; `trail` says what came of each.
-
-    `fetch(url)` returns the Exchange of a GET, `confirm(url)` whether MCP is spoken there and what
-    was seen, `count()` how many requests were sent. Nothing is asked of another site.
-    """
-
-    def __init__(self, target: str, fetch: Callable[[str], Exchange],
-                 confirm: Callable[[str], Tuple[bool, str]], count_requests: Callable[[], int]):
-        self._target, self._fetch, self._confirm = target, fetch, confirm
-        self._count, self._limit = count_requests, count_requests() + MAX_DISCOVERY_REQUESTS
-        self.trail: List[Dict[str, str]] = []
-        self.card: Optional[dict] = None
-
-    def run(self) -> Optional[str]:
-        """Return the endpoint that was found and confirmed, None where there is none."""
-        leads, seen = list_leads(self._target), set()
-        while leads:
-            lead = min(leads, key=lambda lead: lead.rank)          # the first of the lowest rank
-            leads.remove(lead)
-            if (lead.kind, lead.url) in seen:
-                continue
-            seen.add((lead.kind, lead.url))
-            needed = CONFIRM_REQUESTS if lead.kind == "endpoint" else 1
-            if not is_near(lead.url, self._target):
-                outcome = "on another site, so not asked"
-            elif self._count() + needed > self._limit:
-                outcome = f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit"
-            elif lead.kind == "endpoint":
-                is_endpoint, outcome = self._confirm(lead.url)
-                if is_endpoint:
-                    self._note(lead, outcome)
-                    return lead.url
-            else:
-                exchange = self._fetch(lead.url)
-                outcome, more = read_lead(exchange, lead)
-                leads += more
-                if lead.kind == "card" and more:
-                    self.card = read_object(exchange.answer)
-            self._note(lead, outcome)
-        return None
-
-    def _note(self, lead: Lead, outcome: str) -> None:
-        self.trail.append({"source": lead.source, "url": lead.url, "outcome": outcome})
-
-
-def explain_card(card: dict, info: dict, versions: Sequence[str]) -> List[Check]:
-    """Return where a server card says something else than the server itself."""
-    promised = {version for found in find_members(card, ["remotes", "*"])
-                if isinstance(found, dict) and isinstance(found.get("supportedProtocolVersions"),
-                                                          list)
-                for version in found["supportedProtocolVersions"] if isinstance(version, str)}
-    checks = []
-    if promised and not promised.issuperset(versions):
-        checks.append(Check("card", "warning", "the server card promises "
-                            f"{', '.join(sorted(promised))}, but the server speaks "
-                            f"{', '.join(versions)}", "bring the card up to date", CARD_SCHEMA))
-    version = card.get("version")
-    if version and info.get("version") and version != info["version"]:
-        checks.append(Check("card", "warning", f"the server card says version {shorten(version)}, "
-                            f"the server {shorten(info['version'])}", "bring the card up to date",
-                            CARD_SCHEMA))
-    return checks
-
-
-def find_repeated(value: str) -> List[str]:
-    """Return the parameters that a challenge of a WWW-Authenticate value has twice."""
-    seen: set = set()
-    repeated = []
-    for match in _CHALLENGE_PART.finditer(value):
-        name = (match["name"] or "").lower()
-        if match["scheme"]:
-            seen.clear()
-        elif name in seen:
-            repeated.append(name)
-        seen.add(name)
-    return [name for name in repeated if name]
-
-
-class TokenGuide:
-    """Reads who issues the tokens of a server, and what a client would do to get one.
-
-    `headers` are those of its 401; `fetch(url)` returns the Exchange of a GET without credentials.
-    `trail` says what came of each URL.
-    """
-
-    def __init__(self, url: str, headers: Headers, fetch: Callable[[str], Exchange]):
-        self._url, self._fetch = url, fetch
-        self._challenge = headers.get("www-authenticate", "")
-        self._params: Dict[str, str] = {}
-        for challenge in parse_challenges(self._challenge):
-            self._params = {**challenge.params, **self._params}
-        self.trail: List[Dict[str, str]] = []
-
-    def run(self) -> List[Check]:
-        """Return what is worth a line, the last being what a client would do next."""
-        checks = [Check("authorization-challenge", "warning", f"the challenge has {shorten(name)} "
-                        "more than once: the first is used, and clients may differ",
-                        "send it once", "RFC 9110, 11.2")
-                  for name in find_repeated(self._challenge)]
-        document = self._find("resource metadata", list_resource_metadata_urls, self._url,
-                              self._params.get("resource_metadata"))
-        if document is None:
-            return checks + [Check(
-                "authorization-resource", "warning", "there is no protected resource metadata: "
-                "a client cannot find out who issues tokens", "serve it at the first of the URLs "
-                "that were tried, or give clients a token by other means", "RFC 9728, 3")]
-        checks += self._check_resource(document.get("resource"))
-        issuers = document.get("authorization_servers")
-        issuers = [name for name in issuers if isinstance(name, str) and is_http_url(name)] \
-            if isinstance(issuers, list) else []
-        if not issuers:
-            return checks + [Check("authorization-resource", "warning", "the resource metadata "
-                                   "names no authorization server",
-                                   "name one in authorization_servers", "RFC 9728, 2")]
-        return checks + self._ask_issuer(issuers[0], document)
-
-    def _check_resource(self, resource: Any) -> List[Check]:
-        if resource == self._url:
-            return []
-        return [Check("authorization-resource", "warning", f"the metadata is of "
-                      f"{shorten(resource)}, and not, to the byte, of {shorten(self._url)}: strict "
-                      "clients refuse it", "set resource to the URL that clients use",
-                      "RFC 9728, 3.3")]
-
-    def _ask_issuer(self, issuer: str, document: dict) -> List[Check]:
-        metadata = self._find("issuer metadata", list_issuer_metadata_urls, issuer)
-        if metadata is None:
-            return [Check("authorization-issuer", "warning", f"{shorten(issuer)} has no metadata "
-                          "as an authorization server", "check authorization_servers, and that "
-                          "the issuer serves RFC 8414 or OpenID metadata", "RFC 8414, 3")]
-        return [*explain_issuer(issuer, metadata), Check(
-            "authorization-next", "note", describe_login(self._params, document, metadata),
-            "the probe does not log in; give a token with --header 'Authorization: Bearer ...'",
-            "basic/authorization")]
-
-    def _find(self, source: str, list_urls: Callable, *names: Any) -> Optional[dict]:
-        """Return the first document; one that is not there lets us go on, a failure does not."""
-        try:
-            urls = list_urls(*names)
-        except UsageError:                        # a name that can be none has no documents
-            urls = []
-        for url in urls:
-            if not is_http_url(url):
-                self._note(source, url, "no http URL")
-                continue
-            exchange = self._fetch(escape_url(url))
-            document = read_object(exchange.answer) if exchange.status == 200 else None
-            if document is not None:
-                self._note(source, url, "HTTP 200")
-                return document
-            kind = parse_media_type(exchange.headers.get("content-type")) or "no content type"
-            is_broken = exchange.status is None or exchange.status >= 500
-            self._note(source, url, f"HTTP 200 with {kind}, which is no metadata"
-                       if exchange.status == 200 else f"HTTP {exchange.status}" if exchange.status
-                       else str(exchange.error))
-            if is_broken:
-                return None
-        return None
-
-    def _note(self, source: str, url: str, outcome: str) -> None:
-        self.trail.append({"source": source, "url": url, "outcome": outcome})
-
-
-def explain_issuer(issuer: str, metadata: dict) -> List[Check]:
-    """Return what keeps clients from logging in at an authorization server."""
-    spec, checks = "RFC 8414; basic/authorization", []
-    if metadata.get("issuer") != issuer:
-        checks.append(Check("authorization-issuer", "warning", "the metadata is of the issuer "
-                            f"{shorten(metadata.get('issuer'))}, and not, to the byte, of "
-                            f"{shorten(issuer)}: clients must refuse it",
-                            "use one spelling (a slash at the end counts)", spec))
-    methods = metadata.get("code_challenge_methods_supported")
-    if not isinstance(methods, list) or "S256" not in methods:
-        checks.append(Check("authorization-issuer", "warning", "the issuer does not say that it "
-                            f"knows PKCE with S256 (code_challenge_methods_supported is "
-                            f"{shorten(methods)}): clients must not go on",
-                            "have the issuer announce S256", spec))
-    for name in ("authorization_endpoint", "token_endpoint"):
-        url = metadata.get(name)
-        if not isinstance(url, str) or not is_http_url(url):
-            checks.append(Check("authorization-issuer", "warning", f"{name} is no URL but "
-                                f"{shorten(url)}", "nobody can log in without it", spec))
-    return checks
-
-
-def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> str:
-    """Return what a client would do next, the ways to register in the specification's order."""
-    scopes = [scope for scope in re.split(r"[\s,]+", params.get("scope", "")) if scope]
-    if not scopes and isinstance(resource.get("scopes_supported"), list):
-        scopes = [scope for scope in resource["scopes_supported"] if isinstance(scope, str)]
-    ways = (("client_id_metadata_document_supported", "with a client ID metadata document"),
-            ("registration_endpoint", "after registering itself"))
-    way = next((text for name, text in ways if metadata.get(name)), "with an id that the issuer's "
-               "operator gives it (the issuer takes no registrations)")
-    return (f"a client would log in {way}, at {shorten(metadata.get('authorization_endpoint'))}, "
-            f"for {shorten(resource.get('resource'))}"
-            + (f", with the scopes {shorten(' '.join(scopes))}" if scopes else ""))
-
-
 # ---- the runner
 
 class Prober:
@@ -14429,7 +14461,7 @@ class Prober:
         if self._is_http:
             target = complete_url(target)
             if not is_http_url(target):
-                raise UsageError(f"not an http or https URL: {shorten(target)}")
+                raise UsageError(describe_bad_url(target))
         self._target = self._endpoint = target
         self._guess = guess
         self._eras = ("legacy", "modern") if era == "auto" else (era,)
@@ -14455,8 +14487,10 @@ class Prober:
                 checks = checks if found is None else merge_checks(self._reports)
         if self._is_http and self._best.failed_layer == "authorization":
             checks += self._ask_for_tokens()
-        if found is not None and self._discovery.card is not None:
-            checks += explain_card(self._discovery.card, self._best.server_info, self._versions)
+        card = self._find_card(found, deep)
+        if card is not None:
+            checks += explain_card(card, self._endpoint, self._best.server_info, {
+                report.name: report.version for report in self._reports})
         verdict = min((report.verdict for report in self._reports), key=VERDICTS.index)
         report = {
             "target": self._target, "endpoint": self._endpoint if self._is_http else None,
@@ -14515,6 +14549,17 @@ class Prober:
                 hint=f"the endpoint is {found}: probe that")
             self._best.restate(self._layers[-1])
         return found
+
+    def _find_card(self, found: Optional[str], deep: bool) -> Optional[dict]:
+        """Return the server card that led here; with `deep` look for one at the endpoint."""
+        card = self._discovery.card if self._discovery is not None and found else None
+        if card is None and deep and self._versions:
+            url = self._endpoint.partition("?")[0].rstrip("/") + CARD_PATH
+            exchange = self._fetch(url)
+            card = read_object(exchange.answer) if exchange.status == 200 else None
+            self._trail.append({"source": "server card", "url": url,
+                                "outcome": describe_document(exchange, card)})
+        return card
 
     def _ask_for_tokens(self) -> List[Check]:
         guide = TokenGuide(self._endpoint, self._best.refusal_headers,
@@ -14806,7 +14851,7 @@ def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
 
 
 # =============================================================================================
-# 26. PROBE REPORTS
+# 28. PROBE REPORTS
 # =============================================================================================
 # In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
 # for tools. What a peer sent is escaped here, and secrets end here.
@@ -15277,7 +15322,7 @@ def format_curl(exchange: Exchange) -> str:
 
 
 # =============================================================================================
-# 27. CONFIGURATION
+# 29. CONFIGURATION
 # =============================================================================================
 # In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
 # There is no standard, so what is read is what the dialects have in common. Any value in such a
@@ -15470,16 +15515,21 @@ def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
 
 def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
     """Return a text, or a JSON value with the texts in it, in which no secret is left."""
+    def hide(text: str) -> str:
+        for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
+            if len(secret) >= MIN_SECRET:
+                text = text.replace(secret, hidden[secret])
+        return text
+    return change_texts(value, hide)
+
+
+def change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a JSON value with its texts changed; names of members stay."""
     if isinstance(value, list):
-        return [hide_secrets(part, hidden) for part in value]
+        return [change_texts(part, change) for part in value]
     if isinstance(value, dict):
-        return {name: hide_secrets(part, hidden) for name, part in value.items()}
-    if not isinstance(value, str):
-        return value
-    for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
-        if len(secret) >= MIN_SECRET:
-            value = value.replace(secret, hidden[secret])
-    return value
+        return {name: change_texts(part, change) for name, part in value.items()}
+    return change(value) if isinstance(value, str) else value
 
 
 def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
@@ -15498,7 +15548,7 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
 
 
 # =============================================================================================
-# 28. COMMAND LINE
+# 30. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -16392,7 +16442,10 @@ def run_probe(options: Any) -> int:
         write_reports(options, report, exchanges)
         if options.watch is None:
             break
-        print_lines(list_changes(before, report))
+        changes = list_changes(before, report)
+        if options.json and changes:
+            print_json(report)
+        print_lines([] if options.json else changes)
         flush_out()
         time.sleep(options.watch)
     if options.curl:
@@ -16480,9 +16533,10 @@ def probe_entry(options: Any, server: ServerEntry, deep: bool, exchanges: List[E
 
 
 def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> None:
-    """Write the files that are asked for."""
-    for path, build in ((options.junit, lambda: format_junit(report)),
-                        (options.html, lambda: format_html(report)),
+    """Write the files that are asked for, which may be sent on: they have no secrets."""
+    public = change_texts(report, Redaction(exchanges).hide)
+    for path, build in ((options.junit, lambda: format_junit(public)),
+                        (options.html, lambda: format_html(public)),
                         (options.transcript, lambda: hide_secrets(
                             format_transcript(exchanges), options.hidden))):
         if path is not None:
@@ -16540,7 +16594,7 @@ EXAMPLES = {
     "": ("serve hello.py", "list http://127.0.0.1:8000/mcp",
          "call http://127.0.0.1:8000/mcp greet name=Ada times=2",
          "call greet name=Ada -- python3 server.py", "probe https://example.com/mcp"),
-    "serve": ("serve", "serve hello.py --port 8001", "serve hello.py --stdio"),
+    "serve": ("serve", "serve hello.py --port 8001 --workers 4", "serve hello.py --stdio"),
     "list": ("list http://127.0.0.1:8000/mcp", "list notes   (a name that `servers` lists)",
              "list --tools -- python3 server.py"),
     "call": ("call URL greet name=Ada times=2", "call URL greet --args '{\"name\": \"Ada\"}'",

@@ -7693,6 +7693,30 @@ def test_a_reload_of_a_broken_file_leaves_the_workers_as_they_were(tmp_path):
 
 
 @needs_fork
+def test_a_place_that_cannot_be_filled_is_tried_again_until_it_can_be(tmp_path):
+    with start_crew(tmp_path, "crew.py") as crew:
+        lost, other = crew.meet()
+        (tmp_path / "crew.py").write_text("1 / 0")
+        os.kill(lost, 9)
+        assert "was ended by signal 9" in crew.read_line()
+        assert re.fullmatch("crew.py cannot be .*: another takes its place in 0.25 s", crew.read_line())
+        assert crew.find("pid") == other
+        (tmp_path / "crew.py").write_text(CREW_SERVER)
+        assert wait_until(lambda: crew.find("pid") not in (lost, other))
+
+
+@needs_fork
+def test_a_worker_that_does_not_come_to_serve_is_given_up(tmp_path):
+    (tmp_path / "slow.py").write_text("import threading\nthreading.Event().wait()")
+    words = ["serve", "slow.py", "--workers", "2", "--port", "0"]
+    code = f"import sys, mcpkit; mcpkit.WORKER_SECONDS = 0.1; sys.exit(mcpkit.main({words}))"
+    child = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+                           timeout=WAIT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (child.returncode, child.stderr) == (
+        2, "mcpkit: a worker did not come to serve within 0.1 s\n")
+
+
+@needs_fork
 @table("closes", {"closed": (True,), "open": (False,)})
 def test_a_hangup_stops_workers_only_where_it_means_that_their_terminal_was_closed(tmp_path, closes):
     import fcntl
@@ -10558,14 +10582,16 @@ def test_a_post_that_an_old_server_refuses_is_an_error_at_once():
 def test_c26_the_probe_shows_both_steps_of_the_fall_back():
     tools = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
     with OldPeer(tools_list=tools) as peer:
-        report = mcpkit.probe(peer.url, deep=True)
+        report = mcpkit.probe(peer.url)
+    with OldPeer(tools_list=tools) as peer:
+        deep = mcpkit.probe(peer.url, deep=True)
     with OldPeer(tools_list=tools) as peer:
         ran = run("probe", peer.url)
     assert report["verdict"] == "pass" and report["requests"] == 6
     assert "initialize was answered with HTTP 405" in find_check(report, "legacy-step")["message"]
     assert find_check(report, "transport")["message"].startswith("legacy SSE: the POST was refused")
     assert report["eras"]["legacy"]["transport"] == "HTTP+SSE"
-    assert find_check(report, "deep")["message"].startswith("no rule was tried")
+    assert find_check(deep, "deep")["message"].startswith("no rule was tried")
     assert "on the stream of the session" in find_check(report, "answer-form")["message"]
     assert ran.code == 0 and "legacy SSE" in ran.out
 
@@ -11916,7 +11942,304 @@ def test_the_deep_checks_are_for_urls():
 
 
 # =============================================================================================
-# 25. PROBE
+# 25. PROBE FINDINGS
+# =============================================================================================
+
+REFUSED = {                         # status, headers, body: what it means, what to do
+    "a session lost": (404, {}, "Session not found", "does not know the session", "same one"),
+    "a session missing": (400, {}, "Bad Request: Missing session ID", "wants a session", "always"),
+    "TLS at nginx": (400, {}, "The plain HTTP request was sent to HTTPS port", "TLS", "https://"),
+    "Cloudflare's doubts": (403, {"cf-mitigated": "challenge"}, "<title>Just a moment...</title>",
+                            "Cloudflare wants proof of a person (Just a moment...)", "bot rules"),
+    "a scope": (403, {"www-authenticate": 'Bearer error="insufficient_scope"'}, "", "lacks a scope",
+                "log in again"),
+    "an Origin": (403, {}, "Invalid Origin header", "the Origin", "allow it"),
+    "a Host": (421, {}, "Invalid Host header", "does not answer to this host name", "allow"),
+    "Express": (404, {}, "<pre>Cannot POST /x</pre>", "no route", "/mcp"),
+    "patience": (429, {"retry-after": "30"}, "", "too many requests (retry-after: 30)", "after 30"),
+    "JSON of their own": (418, {}, '{"error": {"message": "tea only"}}', "no success (tea only)",
+                          "words"),
+    "a header in base64": (400, {"mcp-name": "=?base64?5pel5pys?="}, "header mismatch",
+                           "mcp-name: =?base64?5pel5pys?= (\u65e5\u672c)", "proxy"),
+    "an unknown 5xx": (599, {}, "", "the server failed", "log"),
+    "411": (411, {}, "", "Content-Length", "proxy"), "413": (413, {}, "", "size", "nginx"),
+    "406": (406, {}, "", "Accept", "proxy"), "415": (415, {}, "", "application/json", "hardly"),
+}
+
+
+@cases(REFUSED)
+def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
+    status, headers, body, message, hint = case
+    check = mcpkit.explain_status(status, headers, body)
+    assert message in check.message and hint in check.hint and "{seen}" not in check.hint
+
+
+# =============================================================================================
+# 26. PROBE DISCOVERY
+# =============================================================================================
+
+HTML = "text/html"
+PRM = "/.well-known/oauth-protected-resource"
+CARD = {"$schema": "x", "name": "a/b", "remotes": [
+    {"type": "sse", "url": "/no"}, {"type": "streamable-http", "url": "{root}/deep/mcp",
+                                    "variables": {"root": {"default": ""}}}]}
+CATALOG = {"specVersion": "1.0", "entries": [
+    {"type": "text/html", "url": "/no"},
+    {"type": "application/mcp-server-card+json", "url": "/deep/card"}]}
+SITES = {                 # what each path answers to a GET: where the endpoint is, and who names it
+    "a catalog with a card": ({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": CARD},
+                              "/deep/mcp", "the card"),
+    "a catalog of the older kind, the card in it": ({"/.well-known/ai-catalog.json": {
+        "specVersion": "0.9", "entries": [{"mediaType": "application/mcp-server+json",
+                                           "data": CARD}]}}, "/deep/mcp", "the card"),
+    "a catalog in a catalog": ({
+        "/.well-known/ai-catalog.json": {"entries": [
+            {"type": "application/ai-catalog+json", "url": "/more"}]},
+        "/more": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
+    "a catalog that the page links to": ({
+        "/": b"<link href='/cat.json' rel=ai-catalog type='application/ai-catalog+json'>",
+        "/cat.json": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
+    "metadata of a protected resource": ({"/.well-known/oauth-protected-resource": {
+        "resource": "ORIGIN/deep/mcp"}}, "/deep/mcp", "RFC 9728"),
+    "a link in the page": ({"/": b'<LINK REL="icon mcp-server" HREF="deep/mcp?a=1&amp;b=2">'},
+                           "/deep/mcp?a=1&b=2", "link mcp-server"),
+    "folklore": ({"/.well-known/mcp.json": {"mcpServers": {"a": {"url": "ORIGIN/deep/mcp"}}}},
+                 "/deep/mcp", "folklore"),
+    "nothing but the usual path": ({}, "/mcp", "the usual path"),
+}
+
+
+def site(documents, endpoint):
+    """Return a peer's answer that serves documents, and a legacy server at one path."""
+    def answer(asked):
+        if asked.method == "POST" and asked.path == endpoint:
+            return legacy_peer(asked)
+        document = documents.get(asked.path) if asked.method == "GET" else None
+        if document is None:
+            return http_answer(b"", "404 Not Found", HTML)
+        if isinstance(document, bytes):
+            return http_answer(document, "200 OK", HTML)
+        return http_answer(json.dumps(document).replace(
+            "ORIGIN", "http://" + asked.headers["host"]).encode())
+
+    return answer
+
+
+@cases(SITES)
+def test_an_endpoint_is_found_from_a_bare_host_and_the_trail_says_how(case):
+    documents, path, source = case
+    with Peer(site(documents, path)) as peer:
+        report = mcpkit.probe(f"127.0.0.1:{peer.port}", era="legacy", timeout=WAIT)
+    assert (report["target"], report["endpoint"]) == (peer.origin, peer.origin + path)
+    assert report["verdict"] == "partial" and report["eras"]["legacy"]["serverInfo"]["name"] == "old"
+    assert {**report["trail"][-1], "outcome": ""} == {
+        "source": source, "url": peer.origin + path, "outcome": ""}
+    assert "a handshake agreed on 2025-06-18" in report["trail"][-1]["outcome"]
+    assert ("discovery", "ok") in [(seen["name"], seen["status"]) for seen in report["layers"]]
+
+
+def test_a_wrong_path_keeps_its_verdict_and_is_told_the_right_one():
+    with Peer(site({}, "/mcp")) as peer:
+        report = mcpkit.probe(peer.origin + "/wrong", era="legacy", timeout=WAIT)
+    assert (report["verdict"], report["endpoint"]) == ("fail", peer.origin + "/wrong")
+    assert report["headline"]["layer"] == "http"
+    assert report["headline"]["hint"] == f"the endpoint is {peer.origin}/mcp: probe that"
+
+
+@pytest.mark.parametrize("answer", [http_answer(b"<title>Home</title>", "200 OK", HTML),
+                                    http_answer(b"", "404 Not Found"), http_answer({"url": 7}),
+                                    http_answer(b"", "302 Found", HTML, "Location: /again")])
+def test_a_site_without_an_endpoint_is_asked_twelve_times_at_most(answer):
+    with Peer(lambda asked: answer) as peer:
+        report = mcpkit.probe(peer.origin, timeout=WAIT)
+        asked = len(peer.asked)
+        assert mcpkit.probe(peer.origin, timeout=WAIT, guess=False)["trail"] == []
+    assert report["verdict"] == "fail" and 5 < len(report["trail"])
+    assert asked == report["requests"] <= 3 + 12 and len(peer.asked) == asked + 3
+
+
+def test_nothing_is_asked_of_another_site_and_no_credentials_leave_their_origin():
+    with untouched_port() as port:
+        far = f"http://127.0.0.1:{port}/mcp"
+        page = f'<link rel="mcp" href="{far}"><link rel=ai-catalog href="//evil.test/c">'.encode()
+        with Peer(site({"/": page, "/.well-known/mcp": {"endpoint": far}}, "/mcp")) as peer:
+            report = mcpkit.probe(peer.origin, headers={"Authorization": "Bearer s"}, timeout=WAIT)
+    assert [lead["url"] for lead in report["trail"] if "another site" in lead["outcome"]] == [
+        "http://evil.test/c", far]
+    assert {asked.headers["authorization"] for asked in peer.asked} == {"Bearer s"}
+    assert report["endpoint"] == peer.url
+
+
+NEAR = {"https://h.test/a": True, "https://a.b.h.test/": True, "http://h.test:443/": False,
+        "https://h.test:8443/": False, "https://evilh.test/": False, "https://test/": False,
+        "https://h.test@evil.test/": False, "javascript:1": False}
+
+
+@pytest.mark.parametrize("url", NEAR)
+def test_near_is_the_same_host_or_a_subdomain_on_the_same_port(url):
+    assert mcpkit.is_near(url, "https://h.test/x") is NEAR[url]
+
+
+COMPLETE = {"example.com": "https://example.com", "localhost:8000/mcp": "http://localhost:8000/mcp",
+            "127.0.0.1:1": "http://127.0.0.1:1", "[::1]:80/x": "http://[::1]:80/x",
+            "intranet:8080": "https://intranet:8080", "http://a.b": "http://a.b",
+            "nonsense": "nonsense", "ftp://a.b/c": "ftp://a.b/c", "a.b c": "a.b c"}
+
+
+@pytest.mark.parametrize("target", COMPLETE)
+def test_a_bare_host_gets_the_scheme_that_it_lacks(target):
+    assert mcpkit.complete_url(target) == COMPLETE[target]
+
+
+LINKS = {
+    "</a>; rel=mcp": [("mcp", "/a")], '<b,c>;x="1,2"; rel="x MCP", <d>; rel=y': [
+        ("x", "b,c"), ("mcp", "b,c"), ("y", "d")], "nonsense": [], "<a>": [], "<a>; rel": []}
+
+
+@pytest.mark.parametrize("header", LINKS)
+def test_a_link_header_is_read(header):
+    assert mcpkit.parse_links(header, "") == LINKS[header]
+
+
+PROBED_HOSTILE = [
+    {"/": b'<link rel=mcp href="//["><link rel=mcp href=""><link rel=mcp href="/\xc3\xa9 x">'},
+    {PRM: {"resource": "http://[", "authorization_servers": "x"}}, {PRM: {"resource": 7}},
+    {PRM: {"resource": "ORIGIN/\u00e9 \u0001"}}, {"/.well-known/ai-catalog.json": {"entries": 7}},
+    {"/.well-known/ai-catalog.json": {"entries": [7, {}, {"type": CATALOG["entries"][1]["type"]}, {
+        "type": CATALOG["entries"][1]["type"], "url": "//["}, {
+        "type": CATALOG["entries"][1]["type"], "data": {"remotes": [7, {
+            "type": "streamable-http", "url": "//[", "variables": [7]}]}}]}},
+    {"/.well-known/mcp": {"url": ["//["], "remotes": {"a": {"url": "ORIGIN/\x1b"}}}},
+    {"/.well-known/mcp.json": b"[" * 60_000}, {"/.well-known/mcp.json": b"\xff\xfe{}"},
+]
+
+
+@pytest.mark.parametrize("documents", PROBED_HOSTILE)
+def test_documents_that_make_no_sense_lead_nowhere_and_break_nothing(documents):
+    with Peer(site(documents, None)) as peer:
+        report = mcpkit.probe(peer.origin, era="legacy", timeout=WAIT)
+    assert report["verdict"] == "fail" and report["endpoint"] == peer.origin
+    assert 7 < len(report["trail"])
+
+
+def test_a_card_that_promises_what_the_server_does_not_keep_is_a_finding():
+    card = {**CARD, "version": "9", "remotes": [
+        {**CARD["remotes"][1], "supportedProtocolVersions": ["2026-07-28"]}]}
+    with Peer(site({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": card},
+                   "/deep/mcp")) as peer:
+        report = mcpkit.probe(peer.origin, timeout=WAIT)
+    assert [check["message"] for check in report["checks"] if check["id"] == "card"] == [
+        "the server card promises 2026-07-28, but the server speaks 2025-06-18",
+        "the server card says version 9, the server 1"]
+
+
+CARDS = {                 # what a card says: what is wrong about it, none where nothing is
+    "all that is true": ({"version": "1", "remotes": [{
+        "type": "streamable-http", "url": "http://h/mcp",
+        "supportedProtocolVersions": ["2025-06-18", "2025-11-25"]}]}, None),
+    "nothing": ({}, None), "no list of versions": ({"remotes": [{
+        "type": "streamable-http", "url": "/mcp", "supportedProtocolVersions": 5}, 7]}, None),
+    "an era that is not spoken": ({"remotes": [{"supportedProtocolVersions": [
+        "2025-06-18", "2026-07-28"]}]}, "promises 2025-06-18, 2026-07-28, but the server speaks"),
+    "another address": ({"remotes": [{"type": "streamable-http", "url": "https://far/mcp"}]},
+                        'leads to ["https://far/mcp"]'),
+    "another version": ({"version": "9"}, "says version 9, the server 1"),
+}
+
+
+@cases(CARDS)
+def test_a_card_is_held_against_what_the_server_says(case):
+    card, words = case
+    checks = mcpkit.explain_card(card, "http://h/mcp", {"version": "1"}, {
+        "legacy": "2025-06-18", "modern": None})
+    assert [words in check.message for check in checks] == ([] if words is None else [True])
+
+
+def test_the_deep_checks_look_for_a_card_at_the_endpoint():
+    server = build_sample_server()
+    with mcpkit.HTTPService(server, port=0, publish=True) as service:
+        report = mcpkit.probe(service.url, deep=True, timeout=WAIT)
+        assert report["trail"] == [{"source": "server card", "url": service.url + "/server-card",
+                                    "outcome": "HTTP 200"}]
+        assert not [check for check in report["checks"] if check["id"] == "card"]
+    with Peer(lambda asked: old_peer(asked) if asked.method == "POST" else http_answer(
+            {"name": "a/b", "version": "9"})) as peer:
+        report = mcpkit.probe(peer.url, deep=True, era="legacy", timeout=WAIT)
+    assert "says version 9, the server 1" in find_check(report, "card")["message"]
+
+
+PROBED_ISSUER_DOCUMENT = {"issuer": "ORIGIN/t1", "authorization_endpoint": "ORIGIN/authorize",
+          "token_endpoint": "ORIGIN/token", "code_challenge_methods_supported": ["S256"],
+          "registration_endpoint": "ORIGIN/register"}
+RESOURCE_DOCUMENT = {"resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN/t1"],
+            "scopes_supported": ["read", "write"]}
+PROBED_AS = "/.well-known/oauth-authorization-server/t1"
+NEXT = "a client would log in after registering itself, at ORIGIN/authorize, for ORIGIN/mcp"
+ADMISSIONS = {     # challenge, documents by path: (path, outcome) of what was asked, what is said
+    "C117 the URL that is named comes first": (
+        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"', {"/x/prm": RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT},
+        [("/x/prm", "HTTP 200"), (PROBED_AS, "HTTP 200")], [NEXT + ", with the scopes a b"]),
+    "C117 then the path, then the root": (
+        "Bearer", {PRM: RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT},
+        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 200"), (PROBED_AS, "HTTP 200")],
+        [NEXT + ", with the scopes read write"]),
+    "C117 a broken server stops it": (
+        "Bearer", {PRM + "/mcp": 503, PRM: RESOURCE_DOCUMENT}, [(PRM + "/mcp", "HTTP 503")],
+        ["there is no protected resource metadata"]),
+    "C118 another scheme before, and a parameter twice": (
+        'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata = "ORIGIN/b", '
+        'error="again"', {"/b": RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT}, [("/b", "HTTP 200"), (PROBED_AS, "HTTP 200")],
+        ["the challenge has error more than once", NEXT]),
+    "C120 the three places of an issuer": (
+        "Bearer", {PRM + "/mcp": RESOURCE_DOCUMENT, PROBED_AS: b"<p>home",
+                   "/t1/.well-known/openid-configuration": PROBED_ISSUER_DOCUMENT},
+        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200 with text/html, no JSON object"),
+         ("/.well-known/openid-configuration/t1", "HTTP 404"),
+         ("/t1/.well-known/openid-configuration", "HTTP 200")], [NEXT]),
+    "C120 an issuer that no client may use": (
+        "Bearer", {PRM + "/mcp": {**RESOURCE_DOCUMENT, "resource": "ORIGIN/mcp/"},
+                   PROBED_AS: {"issuer": "ORIGIN/t1/"}},
+        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200")],
+        ["the metadata is of ORIGIN/mcp/, and not, to the byte, of ORIGIN/mcp",
+         "the metadata is of the issuer ORIGIN/t1/, and not, to the byte, of ORIGIN/t1",
+         "the issuer does not say that it knows PKCE with S256", "authorization_endpoint is no URL",
+         "token_endpoint is no URL", "a client would log in with an id that the issuer's operator"]),
+    "metadata that names nobody": (
+        "Bearer", {PRM + "/mcp": {"resource": "ORIGIN/mcp", "authorization_servers": [7]}},
+        [(PRM + "/mcp", "HTTP 200")], ["the resource metadata names no authorization server"]),
+    "a URL that is none": ('Bearer resource_metadata="file:///etc/passwd"', {}, [
+        ("file:///etc/passwd", "no http URL"), (PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 404")],
+        ["there is no protected resource metadata"]),
+}
+
+
+@cases(ADMISSIONS)
+def test_what_it_takes_to_be_let_in_is_told_without_logging_in(case):
+    challenge, documents, asked_of, messages = case
+
+    def answer(asked):
+        if asked.method == "POST":
+            return http_answer(b"no", "401 Unauthorized", "text/plain", "WWW-Authenticate: "
+                               + challenge.replace("ORIGIN", peer.origin))
+        document = documents.get(asked.path)
+        return http_answer(b"", f"{document} Broken") if isinstance(document, int) else site(
+            documents, None)(asked)
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT,
+                              headers={"Authorization": "Bearer wrong"})
+    assert report["verdict"] == "partial"
+    assert [(lead["url"].replace(peer.origin, ""), lead["outcome"])
+            for lead in report["trail"]] == asked_of
+    seen = [check["message"].replace(peer.origin, "ORIGIN") for check in report["checks"]
+            if check["id"].startswith("authorization-")]
+    assert len(seen) == len(messages) and all(map(str.startswith, seen, messages)), seen
+    assert not [asked for asked in peer.asked
+                if asked.method == "GET" and "authorization" in asked.headers]
+
+
+# =============================================================================================
+# 27. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -12028,6 +12351,45 @@ def test_c28_a_login_page_is_shown_by_its_title_with_what_may_be_the_cause():
     assert check["message"] == (
         r"HTTP 200 with a web page titled 'Sign in\x1b[2J', not MCP")
     assert check["hint"].startswith("a login page, a captive portal, or the wrong path")
+
+
+EVIL = "\x1b[2J\x9b31m\u202e\x07"
+
+
+EVIL_RESULTS = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": EVIL, "version": EVIL}},
+    "tools/list": {"tools": [{"name": EVIL, "inputSchema": {"type": "object"}}, {"name": EVIL},
+                             EVIL]}}
+
+
+def evil_peer(asked):
+    """Answer as a legacy server all of whose words a terminal would obey."""
+    message = asked.message if isinstance(asked.message, dict) else {}
+    if message.get("method") in EVIL_RESULTS:
+        return http_answer(result(asked, EVIL_RESULTS[message["method"]]), "200 \x1b",
+                           "application/json", "Server: \x1b[1m")
+    return http_answer({"jsonrpc": "2.0", "id": EVIL, "error": {"code": EVIL, "message": EVIL}},
+                       "400 \x1b", "application/json", "Mcp-Name: =?base64?GwcbBw==?=")
+
+
+EVIL_PEERS = {"a server": evil_peer, "a page": lambda asked: http_answer(
+    f"<title>{EVIL}</title><link rel=mcp href='/{EVIL}'>".encode(), "200 \x1b", "text/html\x1b"),
+    "a refusal": lambda asked: http_answer(
+        f"<title>{EVIL}</title>".encode(), "401 \x1b", "text/html", "Location: /\x1b",
+        'WWW-Authenticate: Bearer resource_metadata="/\x1b", error="\x1b", error="\x07"')}
+
+
+@cases(EVIL_PEERS)
+def test_c122_nothing_of_a_peer_reaches_a_terminal_or_a_file_as_it_is(case, tmp_path):
+    names = ("html", "junit", "transcript")
+    with Peer(case) as peer:
+        files = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
+        ran = run("probe", peer.origin, "--deep", "--curl", "-v", "--timeout", "9", *files)
+    for text in (ran.out, ran.err, *((tmp_path / name).read_text() for name in names)):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+        assert "Traceback" not in text
+    assert "\\x1b" in ran.out
 
 
 def test_what_a_get_says_is_explained_where_no_post_works():
@@ -12247,231 +12609,6 @@ def test_c67_a_proxy_that_will_not_connect_us_is_the_headline(status, monkeypatc
     assert headline["layer"] == "proxy" and headline["message"].startswith(PROXY_ANSWERS[status])
 
 
-HTML = "text/html"
-PRM = "/.well-known/oauth-protected-resource"
-CARD = {"$schema": "x", "name": "a/b", "remotes": [
-    {"type": "sse", "url": "/no"}, {"type": "streamable-http", "url": "{root}/deep/mcp",
-                                    "variables": {"root": {"default": ""}}}]}
-CATALOG = {"specVersion": "1.0", "entries": [
-    {"type": "text/html", "url": "/no"},
-    {"type": "application/mcp-server-card+json", "url": "/deep/card"}]}
-SITES = {                 # what each path answers to a GET: where the endpoint is, and who names it
-    "a catalog with a card": ({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": CARD},
-                              "/deep/mcp", "the card"),
-    "a catalog of the older kind, the card in it": ({"/.well-known/ai-catalog.json": {
-        "specVersion": "0.9", "entries": [{"mediaType": "application/mcp-server+json",
-                                           "data": CARD}]}}, "/deep/mcp", "the card"),
-    "a catalog in a catalog": ({
-        "/.well-known/ai-catalog.json": {"entries": [
-            {"type": "application/ai-catalog+json", "url": "/more"}]},
-        "/more": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
-    "a catalog that the page links to": ({
-        "/": b"<link href='/cat.json' rel=ai-catalog type='application/ai-catalog+json'>",
-        "/cat.json": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
-    "metadata of a protected resource": ({"/.well-known/oauth-protected-resource": {
-        "resource": "ORIGIN/deep/mcp"}}, "/deep/mcp", "RFC 9728"),
-    "a link in the page": ({"/": b'<LINK REL="icon mcp-server" HREF="deep/mcp?a=1&amp;b=2">'},
-                           "/deep/mcp?a=1&b=2", "link mcp-server"),
-    "folklore": ({"/.well-known/mcp.json": {"mcpServers": {"a": {"url": "ORIGIN/deep/mcp"}}}},
-                 "/deep/mcp", "folklore"),
-    "nothing but the usual path": ({}, "/mcp", "the usual path"),
-}
-
-
-def site(documents, endpoint):
-    """Return a peer's answer that serves documents, and a legacy server at one path."""
-    def answer(asked):
-        if asked.method == "POST" and asked.path == endpoint:
-            return legacy_peer(asked)
-        document = documents.get(asked.path) if asked.method == "GET" else None
-        if document is None:
-            return http_answer(b"", "404 Not Found", HTML)
-        if isinstance(document, bytes):
-            return http_answer(document, "200 OK", HTML)
-        return http_answer(json.dumps(document).replace(
-            "ORIGIN", "http://" + asked.headers["host"]).encode())
-
-    return answer
-
-
-@cases(SITES)
-def test_an_endpoint_is_found_from_a_bare_host_and_the_trail_says_how(case):
-    documents, path, source = case
-    with Peer(site(documents, path)) as peer:
-        report = mcpkit.probe(f"127.0.0.1:{peer.port}", era="legacy", timeout=WAIT)
-    assert (report["target"], report["endpoint"]) == (peer.origin, peer.origin + path)
-    assert report["verdict"] == "partial" and report["eras"]["legacy"]["serverInfo"]["name"] == "old"
-    assert {**report["trail"][-1], "outcome": ""} == {
-        "source": source, "url": peer.origin + path, "outcome": ""}
-    assert "a handshake agreed on 2025-06-18" in report["trail"][-1]["outcome"]
-    assert ("discovery", "ok") in [(seen["name"], seen["status"]) for seen in report["layers"]]
-
-
-def test_a_wrong_path_keeps_its_verdict_and_is_told_the_right_one():
-    with Peer(site({}, "/mcp")) as peer:
-        report = mcpkit.probe(peer.origin + "/wrong", era="legacy", timeout=WAIT)
-    assert (report["verdict"], report["endpoint"]) == ("fail", peer.origin + "/wrong")
-    assert report["headline"]["layer"] == "http"
-    assert report["headline"]["hint"] == f"the endpoint is {peer.origin}/mcp: probe that"
-
-
-@pytest.mark.parametrize("answer", [http_answer(b"<title>Home</title>", "200 OK", HTML),
-                                    http_answer(b"", "404 Not Found"), http_answer({"url": 7}),
-                                    http_answer(b"", "302 Found", HTML, "Location: /again")])
-def test_a_site_without_an_endpoint_is_asked_twelve_times_at_most(answer):
-    with Peer(lambda asked: answer) as peer:
-        report = mcpkit.probe(peer.origin, timeout=WAIT)
-        asked = len(peer.asked)
-        assert mcpkit.probe(peer.origin, timeout=WAIT, guess=False)["trail"] == []
-    assert report["verdict"] == "fail" and 5 < len(report["trail"])
-    assert asked == report["requests"] <= 3 + 12 and len(peer.asked) == asked + 3
-
-
-def test_nothing_is_asked_of_another_site_and_no_credentials_leave_their_origin():
-    with untouched_port() as port:
-        far = f"http://127.0.0.1:{port}/mcp"
-        page = f'<link rel="mcp" href="{far}"><link rel=ai-catalog href="//evil.test/c">'.encode()
-        with Peer(site({"/": page, "/.well-known/mcp": {"endpoint": far}}, "/mcp")) as peer:
-            report = mcpkit.probe(peer.origin, headers={"Authorization": "Bearer s"}, timeout=WAIT)
-    assert [lead["url"] for lead in report["trail"] if "another site" in lead["outcome"]] == [
-        "http://evil.test/c", far]
-    assert {asked.headers["authorization"] for asked in peer.asked} == {"Bearer s"}
-    assert report["endpoint"] == peer.url
-
-
-NEAR = {"https://h.test/a": True, "https://a.b.h.test/": True, "http://h.test:443/": False,
-        "https://h.test:8443/": False, "https://evilh.test/": False, "https://test/": False,
-        "https://h.test@evil.test/": False, "javascript:1": False}
-
-
-@pytest.mark.parametrize("url", NEAR)
-def test_near_is_the_same_host_or_a_subdomain_on_the_same_port(url):
-    assert mcpkit.is_near(url, "https://h.test/x") is NEAR[url]
-
-
-COMPLETE = {"example.com": "https://example.com", "localhost:8000/mcp": "http://localhost:8000/mcp",
-            "127.0.0.1:1": "http://127.0.0.1:1", "[::1]:80/x": "http://[::1]:80/x",
-            "intranet:8080": "https://intranet:8080", "http://a.b": "http://a.b",
-            "nonsense": "nonsense", "ftp://a.b/c": "ftp://a.b/c", "a.b c": "a.b c"}
-
-
-@pytest.mark.parametrize("target", COMPLETE)
-def test_a_bare_host_gets_the_scheme_that_it_lacks(target):
-    assert mcpkit.complete_url(target) == COMPLETE[target]
-
-
-LINKS = {
-    "</a>; rel=mcp": [("mcp", "/a")], '<b,c>;x="1,2"; rel="x MCP", <d>; rel=y': [
-        ("x", "b,c"), ("mcp", "b,c"), ("y", "d")], "nonsense": [], "<a>": [], "<a>; rel": []}
-
-
-@pytest.mark.parametrize("header", LINKS)
-def test_a_link_header_is_read(header):
-    assert mcpkit.parse_links(header, "") == LINKS[header]
-
-
-PROBED_HOSTILE = [
-    {"/": b'<link rel=mcp href="//["><link rel=mcp href=""><link rel=mcp href="/\xc3\xa9 x">'},
-    {PRM: {"resource": "http://[", "authorization_servers": "x"}}, {PRM: {"resource": 7}},
-    {PRM: {"resource": "ORIGIN/\u00e9 \u0001"}}, {"/.well-known/ai-catalog.json": {"entries": 7}},
-    {"/.well-known/ai-catalog.json": {"entries": [7, {}, {"type": CATALOG["entries"][1]["type"]}, {
-        "type": CATALOG["entries"][1]["type"], "url": "//["}, {
-        "type": CATALOG["entries"][1]["type"], "data": {"remotes": [7, {
-            "type": "streamable-http", "url": "//[", "variables": [7]}]}}]}},
-    {"/.well-known/mcp": {"url": ["//["], "remotes": {"a": {"url": "ORIGIN/\x1b"}}}},
-    {"/.well-known/mcp.json": b"[" * 60_000}, {"/.well-known/mcp.json": b"\xff\xfe{}"},
-]
-
-
-@pytest.mark.parametrize("documents", PROBED_HOSTILE)
-def test_documents_that_make_no_sense_lead_nowhere_and_break_nothing(documents):
-    with Peer(site(documents, None)) as peer:
-        report = mcpkit.probe(peer.origin, era="legacy", timeout=WAIT)
-    assert report["verdict"] == "fail" and report["endpoint"] == peer.origin
-    assert 7 < len(report["trail"])
-
-
-def test_a_card_that_promises_what_the_server_does_not_keep_is_a_finding():
-    card = {**CARD, "version": "9", "remotes": [
-        {**CARD["remotes"][1], "supportedProtocolVersions": ["2026-07-28"]}]}
-    with Peer(site({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": card},
-                   "/deep/mcp")) as peer:
-        report = mcpkit.probe(peer.origin, timeout=WAIT)
-    assert [check["message"] for check in report["checks"] if check["id"] == "card"] == [
-        "the server card promises 2026-07-28, but the server speaks 2025-06-18",
-        "the server card says version 9, the server 1"]
-
-
-PROBED_ISSUER_DOCUMENT = {"issuer": "ORIGIN/t1", "authorization_endpoint": "ORIGIN/authorize",
-          "token_endpoint": "ORIGIN/token", "code_challenge_methods_supported": ["S256"],
-          "registration_endpoint": "ORIGIN/register"}
-RESOURCE_DOCUMENT = {"resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN/t1"],
-            "scopes_supported": ["read", "write"]}
-PROBED_AS = "/.well-known/oauth-authorization-server/t1"
-NEXT = "a client would log in after registering itself, at ORIGIN/authorize, for ORIGIN/mcp"
-ADMISSIONS = {     # challenge, documents by path: (path, outcome) of what was asked, what is said
-    "C117 the URL that is named comes first": (
-        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"', {"/x/prm": RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT},
-        [("/x/prm", "HTTP 200"), (PROBED_AS, "HTTP 200")], [NEXT + ", with the scopes a b"]),
-    "C117 then the path, then the root": (
-        "Bearer", {PRM: RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT},
-        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 200"), (PROBED_AS, "HTTP 200")],
-        [NEXT + ", with the scopes read write"]),
-    "C117 a broken server stops it": (
-        "Bearer", {PRM + "/mcp": 503, PRM: RESOURCE_DOCUMENT}, [(PRM + "/mcp", "HTTP 503")],
-        ["there is no protected resource metadata"]),
-    "C118 another scheme before, and a parameter twice": (
-        'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata = "ORIGIN/b", '
-        'error="again"', {"/b": RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT}, [("/b", "HTTP 200"), (PROBED_AS, "HTTP 200")],
-        ["the challenge has error more than once", NEXT]),
-    "C120 the three places of an issuer": (
-        "Bearer", {PRM + "/mcp": RESOURCE_DOCUMENT, PROBED_AS: b"<p>home",
-                   "/t1/.well-known/openid-configuration": PROBED_ISSUER_DOCUMENT},
-        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200 with text/html, which is no metadata"),
-         ("/.well-known/openid-configuration/t1", "HTTP 404"),
-         ("/t1/.well-known/openid-configuration", "HTTP 200")], [NEXT]),
-    "C120 an issuer that no client may use": (
-        "Bearer", {PRM + "/mcp": {**RESOURCE_DOCUMENT, "resource": "ORIGIN/mcp/"},
-                   PROBED_AS: {"issuer": "ORIGIN/t1/"}},
-        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200")],
-        ["the metadata is of ORIGIN/mcp/, and not, to the byte, of ORIGIN/mcp",
-         "the metadata is of the issuer ORIGIN/t1/, and not, to the byte, of ORIGIN/t1",
-         "the issuer does not say that it knows PKCE with S256", "authorization_endpoint is no URL",
-         "token_endpoint is no URL", "a client would log in with an id that the issuer's operator"]),
-    "metadata that names nobody": (
-        "Bearer", {PRM + "/mcp": {"resource": "ORIGIN/mcp", "authorization_servers": [7]}},
-        [(PRM + "/mcp", "HTTP 200")], ["the resource metadata names no authorization server"]),
-    "a URL that is none": ('Bearer resource_metadata="file:///etc/passwd"', {}, [
-        ("file:///etc/passwd", "no http URL"), (PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 404")],
-        ["there is no protected resource metadata"]),
-}
-
-
-@cases(ADMISSIONS)
-def test_what_it_takes_to_be_let_in_is_told_without_logging_in(case):
-    challenge, documents, asked_of, messages = case
-
-    def answer(asked):
-        if asked.method == "POST":
-            return http_answer(b"no", "401 Unauthorized", "text/plain", "WWW-Authenticate: "
-                               + challenge.replace("ORIGIN", peer.origin))
-        document = documents.get(asked.path)
-        return http_answer(b"", f"{document} Broken") if isinstance(document, int) else site(
-            documents, None)(asked)
-
-    with Peer(answer) as peer:
-        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT,
-                              headers={"Authorization": "Bearer wrong"})
-    assert report["verdict"] == "partial"
-    assert [(lead["url"].replace(peer.origin, ""), lead["outcome"])
-            for lead in report["trail"]] == asked_of
-    seen = [check["message"].replace(peer.origin, "ORIGIN") for check in report["checks"]
-            if check["id"].startswith("authorization-")]
-    assert len(seen) == len(messages) and all(map(str.startswith, seen, messages)), seen
-    assert not [asked for asked in peer.asked
-                if asked.method == "GET" and "authorization" in asked.headers]
-
-
 TOOL_SERVER = OLD_SERVER.replace('"ping"', '"tools/list"').replace(
     "{}\n    else", '{"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}\n    else')
 STDIO_SERVERS = {    # script: the verdict, the headline's layer and words, (layer, status) seen
@@ -12510,37 +12647,8 @@ def test_c43_silence_to_server_discover_is_a_note_where_the_handshake_works(monk
     assert check["status"] == "note" and "did not answer server/discover" in check["message"]
 
 
-REFUSED = {                         # status, headers, body: what it means, what to do
-    "a session lost": (404, {}, "Session not found", "does not know the session", "same one"),
-    "a session missing": (400, {}, "Bad Request: Missing session ID", "wants a session", "always"),
-    "TLS at nginx": (400, {}, "The plain HTTP request was sent to HTTPS port", "TLS", "https://"),
-    "Cloudflare's doubts": (403, {"cf-mitigated": "challenge"}, "<title>Just a moment...</title>",
-                            "Cloudflare wants proof of a person (Just a moment...)", "bot rules"),
-    "a scope": (403, {"www-authenticate": 'Bearer error="insufficient_scope"'}, "", "lacks a scope",
-                "log in again"),
-    "an Origin": (403, {}, "Invalid Origin header", "the Origin", "allow it"),
-    "a Host": (421, {}, "Invalid Host header", "does not answer to this host name", "allow"),
-    "Express": (404, {}, "<pre>Cannot POST /x</pre>", "no route", "/mcp"),
-    "patience": (429, {"retry-after": "30"}, "", "too many requests (retry-after: 30)", "after 30"),
-    "JSON of their own": (418, {}, '{"error": {"message": "tea only"}}', "no success (tea only)",
-                          "words"),
-    "a header in base64": (400, {"mcp-name": "=?base64?5pel5pys?="}, "header mismatch",
-                           "mcp-name: =?base64?5pel5pys?= (\u65e5\u672c)", "proxy"),
-    "an unknown 5xx": (599, {}, "", "the server failed", "log"),
-    "411": (411, {}, "", "Content-Length", "proxy"), "413": (413, {}, "", "size", "nginx"),
-    "406": (406, {}, "", "Accept", "proxy"), "415": (415, {}, "", "application/json", "hardly"),
-}
-
-
-@cases(REFUSED)
-def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
-    status, headers, body, message, hint = case
-    check = mcpkit.explain_status(status, headers, body)
-    assert message in check.message and hint in check.hint and "{seen}" not in check.hint
-
-
 # =============================================================================================
-# 26. PROBE REPORTS
+# 28. PROBE REPORTS
 # =============================================================================================
 
 def build_report(**members):
@@ -12805,7 +12913,7 @@ def test_only_changes_are_told_of_a_server_that_is_watched():
 
 
 # =============================================================================================
-# 27. CONFIGURATION
+# 29. CONFIGURATION
 # =============================================================================================
 
 VARIABLES = {"TOKEN": "t0p-secret", "EMPTY": "", "N": "5"}
@@ -12922,7 +13030,7 @@ def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
 
 
 # =============================================================================================
-# 28. COMMAND LINE
+# 30. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
@@ -13032,6 +13140,7 @@ MORE_FAULTS = {
     "a URL and a command": (["call", "http://127.0.0.1:1/", "pong", "--", "python3"],
                             "both a URL and -- COMMAND"),
     "a port that is none": (["list", "http://127.0.0.1:80a01/mcp"], "not an http or https URL"),
+    "a password in the URL": (["probe", "http://me:s3cret@h/"], "http://***@h/; credentials go into"),
     "params that are none": (["send", "http://127.0.0.1:1/", "a/b", "--json", "{"],
                              "params is no JSON"),
 }
@@ -13938,20 +14047,53 @@ def test_the_probe_writes_the_reports_that_are_asked_for(target, tmp_path):
     assert run("probe", target, "--html", str(tmp_path / "no" / "file")).code == 2
 
 
-def test_a_probe_that_watches_prints_the_first_report_and_then_what_changes():
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "probe", "--watch", "0.05"]
-    with mcpkit.HTTPService(build_sample_server(), port=0) as service:
-        child = subprocess.Popen([*command, service.url], stdout=subprocess.PIPE, text=True)
-        watchdog = threading.Timer(WAIT, child.kill)
-        watchdog.start()
-        lines = iter(child.stdout.readline, "")
-        assert next(lines) == f"probe of {service.url}\n"
-        assert any(line.startswith("verdict: pass") for line in lines)
-    assert any(line.startswith("+ verdict: unreachable") for line in lines)
+def test_no_file_that_the_probe_writes_has_a_secret(tmp_path):
+    names = ("junit", "html", "transcript")
+    words = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
+
+    def answer(asked):                   # a server that repeats what it is given
+        return error_answer(-32600, "400 Bad Request", None, f"{asked.headers['x-api-key']} "
+                            f"is not known at {asked.path}")
+
+    with Peer(answer) as peer:
+        ran = run("probe", peer.url + "?access_token=s3cret-in-url&x=1", "--header",
+                  "X-Api-Key: s3cret-in-header", "--curl", *words)
+    assert ran.code == 1 and "is not known" in ran.out
+    for text in [(tmp_path / name).read_text(encoding="utf-8") for name in names]:
+        assert "s3cret" not in text and "is not known" in text
+    assert "s3cret" not in ran.out.partition("\ncurl ")[2]
+
+
+@contextlib.contextmanager
+def watching(url, *words):
+    """Probe a URL again and again while the block runs; yield an iterator of what is printed."""
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "probe", "--watch", "0.05", url, *words]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    watchdog = threading.Timer(WAIT, child.kill)
+    watchdog.start()
+    yield iter(child.stdout.readline, "")
     child.terminate()
     assert child.wait(WAIT) != 0
     watchdog.cancel()
     child.stdout.close()
+
+
+def test_a_probe_that_watches_prints_the_first_report_and_then_what_changes():
+    with mcpkit.HTTPService(build_sample_server(), port=0) as service, contextlib.ExitStack() as end:
+        lines = end.enter_context(watching(service.url))
+        assert next(lines) == f"probe of {service.url}\n"
+        assert any(line.startswith("verdict: pass") for line in lines)
+        service.stop()
+        assert any(line.startswith("+ verdict: unreachable") for line in lines)
+
+
+def test_a_probe_that_watches_prints_a_document_for_each_change_where_json_is_wanted():
+    with mcpkit.HTTPService(build_sample_server(), port=0) as service, contextlib.ExitStack() as end:
+        lines = end.enter_context(watching(service.url, "--json"))
+        first = json.loads("".join([*itertools.takewhile("}\n".__ne__, lines), "}"]))
+        service.stop()
+        last = json.loads("".join([*itertools.takewhile("}\n".__ne__, lines), "}"]))
+    assert first["verdict"] == "pass" and last["verdict"] != "pass"
 
 
 # ---- the documents that the product makes true
