@@ -9751,20 +9751,20 @@ class Connection:
                 return head
 
     def _receive_head(self, waits: Waits) -> bytes:
-        data, end = b"", None
+        data, end = bytearray(), None
         while end is None:
-            more = self.receive(waits)
-            if not more and not data:
+            more, start = self.receive(waits), max(0, len(data) - 3)
+            data += more
+            if not data:
                 raise Disconnected(f"connection: {self._way.address} closed the connection "
                                    "without an answer")
-            data, start = data + more, max(0, len(data) - 3)
             end = _HEAD_END.search(data, start)
             if end is None and (not more or len(data) > ANSWER_HEAD_BYTES or not data.startswith(
                     b"HTTP/"[:len(data)])):
                 self._parse_head(data)                   # most often this tells what it is
                 raise refuse_answer(self._way, "the head of its answer does not end")
-        self.put_back(data[end.end():])
-        return data[:end.start()]
+        self.put_back(bytes(data[end.end():]))
+        return bytes(data[:end.start()])
 
     def _parse_head(self, data: bytes) -> StatusHead:
         if data.startswith(b"\x15\x03"):                 # how TLS complains of plain HTTP
