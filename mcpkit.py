@@ -8104,10 +8104,6 @@ class Worker(NamedTuple):
     greeting: str                          # what it said when it was ready
 
 
-def _rest() -> None:
-    """Do nothing: the job after which a worker sees that it may go."""
-
-
 class Slot:
     """Where a worker is to be, and what is known of those who were there."""
 
