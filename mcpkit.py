@@ -321,7 +321,7 @@ PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
-FIRST_REQUEST_SECONDS = 0.25           # the same, for a first request to come that was on its way
+DRAIN_SECONDS = 0.25                   # before that, in which a connection ends with its answer
 IDLE_THREAD_SECONDS = 10.0             # that an idle thread waits for another connection
 WORKER_SECONDS = 30.0                  # that a worker may take before it serves
 STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
@@ -7292,7 +7292,6 @@ class HTTPHandler(socketserver.BaseRequestHandler):
             admission, head = self._admit(data), self.head
             if self.server.is_stopping:
                 raise HTTPRefusal(503, "this server is stopping", (("Retry-After", "1"),))
-            self.server.hear(self.connection)
             if admission.expects_continue:
                 self.send_bytes(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = self.reader.read_body(admission.length)
@@ -7432,13 +7431,14 @@ class HTTPHandler(socketserver.BaseRequestHandler):
     def build_head(self, status: int, headers: tuple) -> bytes:
         """Return the head of an answer, without the blank line."""
         self.status = status
+        self.close_connection = self.close_connection or self.server.is_draining
         return format_head(status, REASONS.get(status, ""), headers, self.server.http_date(),
-                           self.origin, self.close_connection or self.server.is_stopping)
+                           self.origin, self.close_connection)
 
     def build_stream_head(self, headers: tuple) -> bytes:
         """Return the head of an event stream, and have the connection closed after one that
         cannot be chunked."""
-        if self.is_http_1_0:
+        if self.is_http_1_0 or self.server.is_draining:
             self.close_connection = True
         framing = () if self.is_http_1_0 else (("Transfer-Encoding", "chunked"),)
         keep = () if self.close_connection else (("Connection", "keep-alive"),)
@@ -7555,8 +7555,7 @@ class HTTPService(socketserver.TCPServer):
         self._date = (0, "")
         self._threads = ThreadCache()
         self._connections: set = set()       # the open sockets; guarded by _changed
-        self._silent: set = set()            # those of them on which no request has come so far
-        self._changed = threading.Condition()          # notified when either has become fewer
+        self._changed = threading.Condition()          # notified when a connection has ended
         if listener is not None:
             host = listener.getsockname()[0]
         if mcp.auth is not None:
@@ -7578,6 +7577,7 @@ class HTTPService(socketserver.TCPServer):
         self._read_token = functools.lru_cache(maxsize=64)(
             functools.partial(read_token, self.policy))
         self.admit = self._admit if access is None else self._admit_caller
+        self.is_draining = False             # each answer is the last of its connection
         self.is_stopping = False             # what still comes is refused
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
@@ -7606,14 +7606,15 @@ class HTTPService(socketserver.TCPServer):
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Free the address, take no more requests and end open streams.
 
-        What has connected is still served once. Running calls see `ctx.cancelled` and have
-        `seconds` to answer, then an error goes out in their place. What a client does not take in
-        meanwhile is cut.
+        Who is connected and busy is first told to go elsewhere, by an answer. Then running calls
+        see `ctx.cancelled` and have `seconds` to answer, or an error goes out in their place. What
+        a client does not take in meanwhile is cut.
         """
+        self.is_draining = True
         self.shutdown()
         self.server_close()
-        with self._changed:                  # else who had just come would be turned away
-            self._changed.wait_for(lambda: not self._silent, FIRST_REQUEST_SECONDS)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._connections, DRAIN_SECONDS)
         self.is_stopping = True
         self._stopped.set()
         for channel in tuple(self.watched):
@@ -7645,7 +7646,6 @@ class HTTPService(socketserver.TCPServer):
             accepted = len(self._connections) < self.mcp.limits.max_connections
             if accepted:
                 self._connections.add(request)
-                self._silent.add(request)
         if accepted:
             try:
                 self._threads.start(functools.partial(self._serve_connection, request,
@@ -7666,17 +7666,9 @@ class HTTPService(socketserver.TCPServer):
             self.shutdown_request(request)
             self._count_out(request)
 
-    def hear(self, request: socket.socket) -> None:
-        """Note that a first request has come on a connection."""
-        if request in self._silent:
-            with self._changed:
-                self._silent.discard(request)
-                self._changed.notify_all()
-
     def _count_out(self, request: socket.socket) -> None:
         with self._changed:
             self._connections.discard(request)
-            self._silent.discard(request)
             self._changed.notify_all()
 
     def _refuse_connection(self, request: socket.socket) -> None:
@@ -8197,8 +8189,9 @@ class Workers:
             except UsageError as error:
                 log_line(f"not reloaded: {error}")
                 return
-            if slot.worker is not former:
-                self._dismiss(former)
+            if slot.worker is former:      # we are told to stop
+                return
+            self._dismiss(former)
         log_line("reloaded")
 
     def _fill(self, slot: Slot) -> None:
@@ -13542,6 +13535,7 @@ FAULTS_BELOW = {
     "connection": ("http", "see the server's log: it gave up on us"),
     "http": ("http", "another program listens at this port"),
     "command not found": ("start", "check its spelling and the PATH"),
+    "cannot start": ("start", "check that it is a program, and that its folder is there"),
 }
 
 
@@ -13549,6 +13543,7 @@ def explain_fault(error: MCPKitError) -> Layer:
     """Return the layer that an error from below HTTP is of, what was seen, and what to do."""
     text = escape_text(str(error))
     word, _, rest = text.partition(": ")
+    word = "cannot start" if word.startswith("cannot start") else word
     if word in FAULTS_BELOW:
         layer, hint = FAULTS_BELOW[word]
         seen, _, scheme = rest.partition(": use ")       # some say themselves what to do
@@ -14181,9 +14176,9 @@ class EraReport:
                 exchange.error or "jsonrpc" not in (read_object(exchange.answer) or {})):
             self.failed_layer = "content"         # it could not even be read as a message
         if isinstance(error, TransportError):
-            self.verdict = "unreachable"
-            if self._is_http or "command not found" in check.message:
-                self.failed_layer = explain_fault(error).name
+            self.verdict, layer = "unreachable", explain_fault(error).name
+            if self._is_http or layer == "start":
+                self.failed_layer = layer
             elif self.version is None and not error.timed_out:
                 self.failed_layer = "start"       # it has ended instead of answering
         elif check.id == "authorization" and check.status == "note":
@@ -14469,11 +14464,14 @@ class Prober:
         self._reports: List[EraReport] = []
         self._versions: List[str] = []            # that were agreed on
         self._best: Any = None                    # the report that came farthest
+        self._client: Optional[Client] = None     # that speaks to the server right now
         self._discovery: Optional[Discovery] = None
         self._trail: List[Dict[str, str]] = []    # what was asked beside the endpoint
 
     def run(self, deep: bool = False, repeat: int = 0) -> dict:
         """Probe, and return the report."""
+        if deep and not self._is_http:
+            raise UsageError("the deep checks are for URLs: they are about HTTP")
         self._look()
         found, checks = None, merge_checks(self._reports)
         if self._is_http and all(report.verdict == "fail" for report in self._reports):
@@ -14501,6 +14499,12 @@ class Prober:
         report["requests"] = sum(exchange.method != "SSE" for exchange in self._exchanges)
         report["elapsedMs"] = round((time.monotonic() - self._started) * 1000)
         return report
+
+    def close(self) -> None:
+        """End what runs of a stdio server, from another thread than that which probes."""
+        transport = self._client._transport if self._client is not None else None
+        if transport is not None:                 # the client itself is waiting for an answer
+            transport.close()
 
     def _deepen(self, report: dict, deep: bool, repeat: int) -> None:
         """Add what takes more than a handshake to find out, where that is wanted."""
@@ -14601,6 +14605,7 @@ class Prober:
             if any(report.verdict == "unreachable" for report in reports):
                 break
             report, client = EraReport(era, self._is_http), self._make_client(era)
+            self._client = client
             try:
                 report.run(client, self._exchanges)
             finally:
@@ -14663,8 +14668,6 @@ def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = 
     "headline" ("layer": the first that fails, or None; "message"; "hint") and "layers", up to the
     first that fails (see `Layer`). Raises UsageError for a target that cannot be one.
     """
-    if deep and not isinstance(target, str):
-        raise UsageError("the deep checks are for URLs: they are about HTTP")
     prober = Prober(target, era, timeout, max_bytes, headers, guess, env, cwd, network, observe)
     return prober.run(deep, repeat)
 
@@ -16476,24 +16479,55 @@ def probe_with(options: Any) -> Tuple[dict, List[Exchange]]:
         report = probe_file(options, exchanges)
     else:
         server = find_server(options)
-        report = {**probe_entry(options, server, options.deep, exchanges),
+        prober = build_prober(options, server, exchanges)
+        report = {**prober.run(options.deep, options.repeat),
                   "target": options.server or options.target or server.target}
     return hide_secrets(report, options.hidden), exchanges
 
 
 def probe_file(options: Any, exchanges: List[Exchange]) -> dict:
     """Return one report on all servers of a configuration file, probed side by side."""
-    from concurrent.futures import ThreadPoolExecutor
-    started, seen = time.monotonic(), {}
+    started, probers = time.monotonic(), {}
     servers, reports = find_all_servers(options)
-    with ThreadPoolExecutor(MAX_PROBES) as pool:
-        outcomes = {name: pool.submit(
-            probe_entry, options, server, options.deep and isinstance(server.target, str),
-            seen.setdefault(name, [])) for name, server in servers.items()}
-    for name, outcome in outcomes.items():
-        reports[name] = {**outcome.result(), "target": name}
+    seen: Dict[str, List[Exchange]] = {name: [] for name in servers}
+
+    def run(name: str) -> dict:
+        probers[name] = build_prober(options, servers[name], seen[name])
+        is_http = isinstance(servers[name].target, str)
+        return probers[name].run(options.deep and is_http, options.repeat)
+
+    try:
+        found = run_together({name: functools.partial(run, name) for name in servers})
+    except BaseException:                         # a signal: no server may outlive us
+        run_together({name: prober.close for name, prober in probers.items()})
+        raise
+    for name, report in found.items():
+        reports[name] = {**report, "target": name}
         exchanges += seen[name]
     return join_reports(options.config, reports, (time.monotonic() - started) * 1000)
+
+
+def run_together(tasks: Dict[str, Callable[[], Any]]) -> Dict[str, Any]:
+    """Return what each task returns, by name; they run in threads that hold up no exit."""
+    import queue
+    done: queue.Queue = queue.Queue()
+    slots = threading.Semaphore(MAX_PROBES)
+
+    def run(name: str) -> None:
+        with slots:
+            try:
+                done.put((name, tasks[name](), None))
+            except BaseException as error:        # raised where it is waited for
+                done.put((name, None, error))
+
+    for name in tasks:
+        threading.Thread(target=run, args=(name,), daemon=True).start()
+    results = dict.fromkeys(tasks)                # which keeps their order
+    for name, result, error in (done.get() for _ in tasks):
+        if error is not None:
+            raise error
+        results[name] = result
+    return results
 
 
 def find_all_servers(options: Any) -> Tuple[Dict[str, ServerEntry], Dict[str, dict]]:
@@ -16513,19 +16547,18 @@ def find_all_servers(options: Any) -> Tuple[Dict[str, ServerEntry], Dict[str, di
     return servers, reports
 
 
-def probe_entry(options: Any, server: ServerEntry, deep: bool, exchanges: List[Exchange]) -> dict:
-    """Return the report on one server as the options want it; note its exchanges."""
+def build_prober(options: Any, server: ServerEntry, exchanges: List[Exchange]) -> Prober:
+    """Return what probes one server as the options want it, and notes its exchanges."""
     show = find_observer(options)
 
     def observe(exchange: Exchange) -> None:
         exchanges.append(exchange)
         show(exchange)
 
-    return probe(server.target, era=options.era, env=server.env, cwd=server.cwd,
-                 timeout=min(options.timeout, options.max_time or options.timeout),
-                 headers={**server.headers, **find_headers(options)},
-                 max_bytes=options.max_bytes, network=parse_network(options),
-                 guess=not options.no_guess, deep=deep, repeat=options.repeat, observe=observe)
+    return Prober(server.target, options.era,
+                  min(options.timeout, options.max_time or options.timeout), options.max_bytes,
+                  {**server.headers, **find_headers(options)}, not options.no_guess, server.env,
+                  server.cwd, parse_network(options), observe)
 
 
 def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> None:

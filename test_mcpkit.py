@@ -6654,15 +6654,21 @@ def test_a_stopped_server_frees_its_address_and_its_idle_connections(pong):
         pong.__class__(Server("next"), port=pong.server_address[1]).server_close()
 
 
-def test_who_had_just_connected_is_still_served_by_a_server_that_stops(pong, monkeypatch):
-    monkeypatch.setattr(mcpkit, "FIRST_REQUEST_SECONDS", WAIT)
+@table("is_idle", {"that sent nothing so far": False, "that is kept alive": True})
+def test_a_connection_is_served_once_more_by_a_server_that_stops(pong, monkeypatch, is_idle):
+    monkeypatch.setattr(mcpkit, "DRAIN_SECONDS", WAIT)
     with socket.create_connection(pong.server_address, timeout=WAIT) as late:
+        for _ in range(is_idle):
+            late.sendall(make_raw(PING))
+            assert b"Connection: close" not in late.recv(65536)
         assert ask(pong, PING).status == 200           # accepted after it, so it is accepted too
         stopper = threading.Thread(target=pong.stop)
         stopper.start()
         assert wait_until(lambda: pong.socket.fileno() == -1)
         late.sendall(make_raw(PING))
-        assert late.recv(65536).startswith(b"HTTP/1.1 200 ") and late.recv(65536) == b""
+        answer = late.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 200 ") and b"Connection: close" in answer
+        assert late.recv(65536) == b""
         stopper.join(WAIT)
 
 
@@ -7668,16 +7674,40 @@ def test_workers_whose_parent_was_killed_stop(crew):
     assert wait_until(crew.is_gone)
 
 
+def ask_anew(crew, done):
+    """Return what a tool says until `done`, each time over a connection of its own."""
+    return [crew.find("age") for _ in iter(done.is_set, True)]
+
+
+def ask_steadily(crew, done):
+    """Return what a tool says until `done`, over connections that are kept until they are closed."""
+    connection, ages = http.client.HTTPConnection(*crew.server_address, timeout=WAIT), []
+    headers = {**JSON_BOTH, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call",
+               "Mcp-Name": "age"}
+    with contextlib.closing(connection):
+        while not done.is_set():
+            connection.request("POST", "/mcp", json.dumps(call("tools/call", {
+                "name": "age", "_meta": META})), headers)
+            result = json.loads(connection.getresponse().read())["result"]
+            ages.append(result["content"][0]["text"])
+    return ages
+
+
 @needs_fork
 def test_a_reload_serves_what_the_file_has_become_and_loses_no_request(tmp_path):
     import signal
     with start_crew(tmp_path, "crew.py") as crew:
-        before, seen = crew.meet(), []
-        (tmp_path / "crew.py").write_text(CREW_SERVER.replace('"old"', '"young"'))
-        crew.child.send_signal(signal.SIGHUP)
-        assert wait_until(lambda: seen.append(crew.find("age")) or seen[-1] == "young")
-        assert crew.read_line() == "reloaded"
-        assert set(seen) <= {"old", "young"} and wait_until(lambda: not before & crew.meet())
+        before, done = crew.meet(), threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            seen = pool.submit(ask_steadily, crew, done), pool.submit(ask_anew, crew, done)
+            (tmp_path / "crew.py").write_text(CREW_SERVER.replace('"old"', '"young"'))
+            crew.child.send_signal(signal.SIGHUP)
+            assert crew.read_line() == "reloaded"
+            assert wait_until(lambda: not before & crew.meet())
+            done.set()
+            for ages in seen:
+                assert set(ages.result(WAIT)) <= {"old", "young"}
+        assert crew.find("age") == "young"
 
 
 @needs_fork
@@ -7717,7 +7747,7 @@ def test_a_worker_that_does_not_come_to_serve_is_given_up(tmp_path):
 
 
 @needs_fork
-@table("closes", {"closed": (True,), "open": (False,)})
+@table("closes", {"closed": True, "open": False})
 def test_a_hangup_stops_workers_only_where_it_means_that_their_terminal_was_closed(tmp_path, closes):
     import fcntl
     import signal
@@ -12070,6 +12100,23 @@ def test_nothing_is_asked_of_another_site_and_no_credentials_leave_their_origin(
     assert report["endpoint"] == peer.url
 
 
+def test_no_credentials_go_to_a_subdomain_where_the_endpoint_is_found(monkeypatch):
+    def answer(asked):
+        page = f'<link rel="mcp" href="http://a.h.test:{peer.port}/mcp">'.encode()
+        return http_answer(page, "200 OK", HTML) if asked.headers["host"][:2] == "h." else (
+            old_peer(asked))
+
+    with Peer(answer) as peer:
+        entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", peer.port))
+        monkeypatch.setattr(mcpkit.socket, "getaddrinfo", lambda *_, **options: [entry])
+        report = mcpkit.probe(f"http://h.test:{peer.port}", era="legacy", deep=True, repeat=1,
+                              headers={"Authorization": "Bearer s"}, timeout=WAIT)
+    assert report["endpoint"] == f"http://a.h.test:{peer.port}/mcp"
+    given = {name: {asked.headers.get("authorization") for asked in peer.asked
+                    if asked.headers["host"].startswith(name)} for name in ("h.", "a.")}
+    assert given == {"h.": {"Bearer s"}, "a.": {None}} and len(peer.asked) > 30
+
+
 NEAR = {"https://h.test/a": True, "https://a.b.h.test/": True, "http://h.test:443/": False,
         "https://h.test:8443/": False, "https://evilh.test/": False, "https://test/": False,
         "https://h.test@evil.test/": False, "javascript:1": False}
@@ -13623,6 +13670,22 @@ def test_the_probe_of_a_file_is_one_json_document_and_says_where_there_is_no_ser
     (tmp_path / "my.json").write_text("{}")
     assert "my.json names no servers" in run("probe", "--config", "my.json", cwd=tmp_path).err
     assert "but is missing" in run("probe", cwd=tmp_path).err
+
+
+@needs_signals
+def test_a_signal_ends_the_probe_of_a_file_and_all_servers_that_it_has_started(tmp_path):
+    script = (f"import os, time; open({str(tmp_path / 'pid')!r} + str(os.getpid()), 'w'); "
+              "print('[]', flush=True); time.sleep(600)")
+    (tmp_path / "my.json").write_text(json.dumps({"servers": {
+        name: {"command": sys.executable, "args": ["-c", script]} for name in "ab"}}))
+    child = subprocess.Popen([sys.executable, str(ROOT / "mcpkit.py"), "probe", "--config",
+                              "my.json", "--timeout", "500"], cwd=tmp_path)
+    wait_for(lambda: len(list(tmp_path.glob("pid*"))) == 2)
+    child.terminate()
+    assert child.wait(WAIT) == 143
+    for path in tmp_path.glob("pid*"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.name[3:]), 0)
 
 
 def test_the_probe_takes_a_bare_host_for_a_target(target):
