@@ -276,6 +276,7 @@ class Limits(NamedTuple):
     ask_seconds: float = 300.0
     state_seconds: float = 600.0
     max_events: int = 1000
+    max_event_bytes: int = 4 * 1024 * 1024
     max_subscriptions: int = 1000
     max_tasks: int = 1000
     max_running_tasks: int = 100
@@ -289,12 +290,14 @@ LIMIT_MEANING = {
     "max_depth": "levels of nesting in a JSON message (400 beyond)",
     "max_connections": "connections at a time (503 beyond)",
     "max_sessions": "legacy sessions at a time (the one idle for longest makes room)",
-    "read_seconds": "seconds that a head, or a body, may take to arrive (408 beyond)",
+    "read_seconds": "seconds that a head or a body may take to arrive (408 beyond), and each MiB "
+                    "of an answer to be taken",
     "idle_seconds": "seconds that a kept-alive connection may be silent",
     "session_seconds": "seconds after which an idle legacy session ends",
     "ask_seconds": "seconds that a call waits for what it asked of a legacy client",
     "state_seconds": "seconds that a modern client has to answer what a call asked",
     "max_events": "messages kept for one listener, or for a session that resumes its streams",
+    "max_event_bytes": "bytes of those messages (the newest is kept whatever its size)",
     "max_subscriptions": "resources that one client may subscribe to",
     "max_tasks": "tasks kept at a time (the one that ended the longest time ago makes room)",
     "max_running_tasks": "tasks that run at a time in one process (an error beyond)",
@@ -317,6 +320,10 @@ OPEN_SECONDS = 1.0                     # for the head of a stream: some servers 
 LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
 MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
 MAX_URI_CHARS = 65_536                 # of a URI that is held against templates
+MAX_CLIENT_CHARS = 64 * 1024           # of what a client says of itself, or is subscribed to
+ANSWER_STEP_BYTES = 1024 * 1024        # of an answer, that a client takes within read_seconds
+MAX_TURNED_AWAY = 100                  # connections too many that may still read why
+TURNED_AWAY_SECONDS = 1.0              # that they have for it
 PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
@@ -896,6 +903,7 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00-\x08\x0a-\x1f\x7f]*)")
 _REQUEST_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP/1\.([01])")
 _ANSWER_HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00\r]*)")
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?")
 _STATUS_LINE = re.compile(r"HTTP/1\.(\d) +([1-9]\d\d)(?:[ \t]([^\x00]*))?")
 
 
@@ -979,21 +987,34 @@ def _refuse_request_line(line: str) -> HTTPRefusal:
     return HTTPRefusal(400, f"the request line is malformed: {shorten(line, 80)}")
 
 
+_ABSOLUTE_TARGET = re.compile(r"https?://([^/?#]+)(/[^?#]*)?(\?.*)?", re.IGNORECASE)
+
+
 def parse_target(target: str) -> str:
     """Return the path of a request target, also of the absolute form that proxies send."""
-    if not target.startswith("/"):
-        _, separator, rest = target.partition("?")[0].partition("://")
-        target = "/" + rest.partition("/")[2] if separator else target
-    return target.partition("?")[0]
+    match = _ABSOLUTE_TARGET.fullmatch(target)
+    return match.group(2) or "/" if match else target.partition("?")[0]
 
 
-def parse_content_length(headers: Headers, max_body: int) -> Optional[int]:
+def find_hosts(head: Head) -> List[str]:
+    """Return whom a request says that it is for: in the Host header, and in an absolute target.
+
+    Of the two the target counts (RFC 9112, 3.2.2), but who stands between may go by the other.
+    """
+    match = _ABSOLUTE_TARGET.fullmatch(head.target)
+    return [host for host in (head.headers.get("host"), match and match.group(1))
+            if host is not None]
+
+
+def parse_content_length(head: Head, max_body: int) -> Optional[int]:
     """Return the length of a request's body, None when it is chunked.
 
     Raises HTTPRefusal for what could be read in two ways (400), nothing (411), or too much (413).
     """
-    coding, length = headers.get("transfer-encoding"), headers.get("content-length")
+    coding, length = (head.headers.get(name) for name in ("transfer-encoding", "content-length"))
     if coding is not None:
+        if head.is_http_1_0:                     # Spec: RFC 9112, 6.1
+            raise HTTPRefusal(400, "HTTP/1.0 has no Transfer-Encoding: send a Content-Length")
         if length is not None:
             raise HTTPRefusal(400, "both Transfer-Encoding and Content-Length: send one of them")
         if coding.lower() != "chunked":
@@ -1096,10 +1117,10 @@ class ChunkedBody:
         return start
 
     def _take_size(self, line: bytes) -> None:
-        size = line.partition(b";")[0].rstrip(b" \t")
-        if re.fullmatch(rb"[0-9A-Fa-f]{1,15}", size) is None:
+        match = _CHUNK_LINE.fullmatch(line)
+        if match is None:
             raise ValueError(f"a chunk size is malformed: {shorten(line, 40)}")
-        self._chunk_left = int(size, 16)
+        self._chunk_left = int(match.group(1), 16)
         self.announced += self._chunk_left
         self._take_line = self._take_end if self._chunk_left else self._take_trailer
 
@@ -1113,6 +1134,17 @@ class ChunkedBody:
         self.is_complete = not line
         if self._trailers_left < 0 and line:
             raise ValueError("a chunked body has too many trailers")
+        if line and _HEADER_LINE.fullmatch(line.decode("latin-1")) is None:
+            raise ValueError(f"a trailer is malformed: {shorten(line, 40)}")
+
+
+def is_framed_once(head: StatusHead) -> bool:
+    """Return whether there is but one way to tell where the body of a response ends.
+
+    Where there are two, somebody between may have taken the other. Spec: RFC 9112, 6.1 and 6.3.
+    """
+    return "transfer-encoding" not in head.headers or not (
+        head.is_http_1_0 or "content-length" in head.headers)
 
 
 def find_response_body(method: str, head: StatusHead) -> Union[SizedBody, OpenBody, ChunkedBody]:
@@ -1379,10 +1411,14 @@ class CompiledSchema:
         ]
 
 
-def compile_schema(schema: Any) -> CompiledSchema:
-    """Return schema made ready for use; SchemaError if it is broken or leaves its document."""
+def compile_schema(schema: Any, is_foreign: bool = False) -> CompiledSchema:
+    """Return schema made ready for use; SchemaError if it is broken or leaves its document.
+
+    In a foreign one, which a peer wrote, patterns that may take for ever count as matched.
+    """
     check_schema(schema)
-    return CompiledSchema(_Document(schema, _find_draft(schema)).compile_root(), schema)
+    document = _Document(schema, _find_draft(schema), is_foreign)
+    return CompiledSchema(document.compile_root(), schema)
 
 
 # Of these a flat object's schema may consist; those of the second kind say nothing of the value.
@@ -1588,7 +1624,7 @@ def _prepare_multiple_of(divisor, here):
 
 def _prepare_pattern(pattern, here):
     search = here.document.compile_pattern(pattern)
-    return lambda value, run: search(value), f"must match the pattern {_format_seen(pattern)}"
+    return search, f"must match the pattern {_format_seen(pattern)}"
 
 
 def _prepare_unique_items(is_wanted, here):
@@ -1650,7 +1686,7 @@ def _test_pattern_properties(value, tests, run, here):
     run.spend(len(value) * len(tests))
     for name, member in value.items():
         for search, test in tests:
-            if search(name):
+            if search(name, run):
                 run.inside(name, test, member)
 
 
@@ -1674,7 +1710,7 @@ def _test_additional_properties(value, test, run, here):
     patterns = here.prepared.get("patternProperties", ())
     run.spend(len(value) * (1 + len(patterns)))
     for name, member in value.items():
-        if name not in known and not any(search(name) for search, _ in patterns):
+        if name not in known and not any(search(name, run) for search, _ in patterns):
             run.inside(name, test, member)
 
 
@@ -1904,7 +1940,8 @@ def _find_draft(schema: Any) -> str:
 class _Document:
     """A schema with all inside it: what they are called, and the tests made of them so far."""
 
-    def __init__(self, root: Any, draft: str) -> None:
+    def __init__(self, root: Any, draft: str, is_foreign: bool = False) -> None:
+        self.is_foreign = is_foreign
         self.root, self.draft, self.keywords = root, draft, _KEYWORDS[draft]
         self.resources = {"": root}  # URI: schema
         self.anchors: dict = {}  # (URI, name): schema
@@ -2011,7 +2048,7 @@ class _Document:
         return self.subschemas[key].test
 
     def compile_pattern(self, pattern: str) -> Callable:
-        """Return what searches a string for the regular expression pattern."""
+        """Return what searches a string, during a run, for the regular expression pattern."""
         if pattern not in self.searches:
             try:
                 if len(pattern) > MAX_PATTERN_CHARS:
@@ -2020,7 +2057,8 @@ class _Document:
                 self.pattern_chars += len(spelled)
                 if self.pattern_chars > MAX_PATTERN_CHARS:  # a single \p{L} stands for 600 ranges
                     raise ValueError("with the others of its schema, it is too long")
-                self.searches[pattern] = re.compile(spelled, re.ASCII).search
+                find = re.compile(spelled, re.ASCII).search
+                self.searches[pattern] = _build_search(find, spelled if self.is_foreign else None)
             except (re.error, ValueError, OverflowError, RecursionError) as error:
                 wrong = f"the pattern {_format_seen(pattern)} cannot be used: {error}"
                 raise SchemaError(wrong) from None
@@ -2200,6 +2238,69 @@ def _spell_escape(token: str, is_member: bool = False) -> str:
     if kind.isascii() and kind.isalpha() and kind not in "dDwWbBtnvfr":
         raise ValueError(f"ECMA-262 has no {token}")
     return r"\x00" if kind == "0" else token
+
+
+def _build_search(find: Callable, pattern: Optional[str]) -> Callable:
+    """Return what searches a string during a run by `find`, in time if a pattern is given.
+
+    A regular expression cannot be stopped, and holds up every thread: what may take more steps
+    than a run has is not begun, and counts as found.
+    """
+    if pattern is None:
+        return lambda text, run: find(text)
+    count = functools.lru_cache(maxsize=100)(functools.partial(count_ways, pattern))
+
+    def search(text, run):
+        run.spend(len(pattern))
+        steps = count(len(text)) * (len(text) + 1)
+        if steps > MAX_SCHEMA_STEPS:
+            return True
+        run.spend(int(steps))
+        return find(text)
+
+    return search
+
+
+_PATTERN_PART = re.compile(
+    r"\\.|\[(?:[^\\\]]|\\.)*\]|\(\?P=[^)]*\)|\((?:\?(?:<?[=!]|:|P<[^>]*>))?"
+    r"|(?:[*+?]|\{\d+(?:,\d*)?\})\??|.",
+    re.DOTALL,
+)
+_REPEAT = re.compile(r"(?:\{(\d+)(,(\d*))?\}|[*+?])\??")
+
+
+def count_ways(pattern: str, size: int) -> float:
+    """Return in how many ways, at most, a pattern can be tried on a text of `size` characters.
+
+    It is what backtracking costs at worst; `pattern` is spelled for re.
+    """
+    stack: List[Tuple[float, float]] = []
+    others, ways, part = 0.0, 1.0, 1.0   # of the branches before, of this one, and its last part's
+    for token in _PATTERN_PART.findall(pattern):
+        if _REPEAT.fullmatch(token):
+            part = _count_repeats(token, part, size)
+        elif token == "|":
+            others, ways, part = others + ways * part, 1.0, 1.0
+        elif token == ")" and stack:
+            part = others + ways * part
+            others, ways = stack.pop()
+        elif token[0] == "(" and not token.startswith("(?P="):
+            stack.append((others, ways * part))
+            others, ways, part = 0.0, 1.0, 1.0
+        else:
+            ways, part = ways * part, 1.0
+    return others + ways * part
+
+
+def _count_repeats(token: str, ways: float, size: int) -> float:
+    """Return the ways of a part that is repeated as a quantifier says."""
+    least, bounds, most = _REPEAT.fullmatch(token).groups()
+    low = int(least or token[0] == "+")
+    high = 1 if token[0] == "?" else int(most) if most else size if bounds or not least else low
+    try:
+        return (1.0 + max(0, high - low)) * ways ** high
+    except OverflowError:
+        return math.inf
 
 
 @functools.lru_cache(maxsize=100)
@@ -3269,14 +3370,14 @@ def check_path(head: Head, policy: Policy) -> None:
 
 def check_host(head: Head, policy: Policy) -> None:
     """A server on loopback answers only to its own names (no DNS rebinding)."""
-    host = head.headers.get("host")
-    if host is None and not head.is_http_1_0:
+    if "host" not in head.headers and not head.is_http_1_0:
         raise HTTPRefusal(400, "the Host header is missing")
-    if host and not split_host(host):
-        raise HTTPRefusal(400, f"the Host header names no one host: {shorten(host, 80)}")
-    if host is not None and not is_host_allowed(host, policy.allowed_hosts, policy.loopback):
-        raise HTTPRefusal(421, f"this server is not {shorten(host, 80)}: "
-                          "allow that name with --allow-host")
+    for host in find_hosts(head):
+        if host and not split_host(host):
+            raise HTTPRefusal(400, f"the Host header names no one host: {shorten(host, 80)}")
+        if not is_host_allowed(host, policy.allowed_hosts, policy.loopback):
+            raise HTTPRefusal(421, f"this server is not {shorten(host, 80)}: "
+                              "allow that name with --allow-host")
 
 
 def check_origin(head: Head, policy: Policy) -> None:
@@ -3374,7 +3475,7 @@ def classify_head(head: Head, policy: Policy) -> Admission:
     # Only a POST has a body that is read; after any other with one the connection is closed.
     has_body = "transfer-encoding" in head.headers or head.headers.get(
         "content-length", "0") != "0"
-    length = parse_content_length(head.headers, policy.limits.max_body) if is_post else 0
+    length = parse_content_length(head, policy.limits.max_body) if is_post else 0
     expect = None if head.is_http_1_0 else head.headers.get("expect")
     if expect is not None and expect.lower() != "100-continue":
         raise HTTPRefusal(417, "the only expectation that is met is 100-continue, but it is "
@@ -4039,6 +4140,7 @@ class Runtime(NamedTuple):
     start_thread: Callable[[Callable[[], None]], Any]    # RuntimeError where there is none left
     log: Callable[[str], None]             # one line for the operator
     log_exception: Callable[[str], None]   # the same, with the traceback of the current exception
+    run_handler: Callable[[Callable, dict], Any]     # returns what an author's function returns
 
 
 class Answer(NamedTuple):
@@ -4061,7 +4163,9 @@ class Stream:
     def __init__(self, name: int, runtime: Runtime, limits: Limits):
         self.name = name                     # unique in the session: event ids begin with it
         self.is_closed = False               # nothing more will come
-        self._messages: deque = deque(maxlen=limits.max_events)
+        self._messages: deque = deque()
+        self._limits = limits
+        self.size = 0                        # bytes of the messages
         self._last = 0                       # number of the newest message; they count from 1
         self._reader: Any = None
         self._position = 0                   # number of the last message that was taken
@@ -4082,8 +4186,16 @@ class Stream:
             if not (once and waits):
                 self._last += 1
                 self._messages.append(text)
+                self.size += len(text)
+                self._make_room()
                 self._changed.notify_all()
             return f"{self.name}-{self._last}"
+
+    def _make_room(self) -> None:
+        """Let the oldest messages go where there are too many; the newest stays."""
+        while len(self._messages) > self._limits.max_events or (
+                self.size > self._limits.max_event_bytes and len(self._messages) > 1):
+            self.size -= len(self._messages.popleft())
 
     def close(self) -> None:
         """Let the stream end after what it has."""
@@ -4185,12 +4297,12 @@ class Session:
     def open_stream(self) -> Stream:
         """Return a new stream for a call; the oldest ones that have ended make room."""
         streams = list(self.calls.values())
-        kept = sum(len(stream) for stream in streams)
+        count, size = sum(map(len, streams)), sum(stream.size for stream in streams)
         for stream in streams:
-            if kept < self._limits.max_events:
+            if count < self._limits.max_events and size < self._limits.max_event_bytes:
                 break
             if stream.is_closed:
-                kept -= len(stream)
+                count, size = count - len(stream), size - stream.size
                 self.calls.pop(stream.name, None)
         stream = Stream(next(self._names), self._runtime, self._limits)
         self.calls[stream.name] = stream
@@ -4318,6 +4430,8 @@ class Sessions:
         session = Session(self._prefix + self._runtime.new_id(), version, client_info,
                           client_capabilities, self._runtime, self._limits, owner)
         with self._lock:
+            for busy in [old for old in self._idlest() if old.channels]:
+                self._touch(busy, now)       # or it would stand before those that are idle
             ended = [old for old in self._idlest() if self._is_expired(old, now)]
             if len(self._by_id) - len(ended) >= self._limits.max_sessions:
                 idlest = self._idlest(len(ended) + 1)
@@ -4348,12 +4462,16 @@ class Sessions:
             session = self._by_id.get(session_id)
             if session is None or session.owner != owner:
                 return None
-            del self._by_id[session_id]
             if self._is_expired(session, now):
+                del self._by_id[session_id]
                 return None
-            self._by_id[session_id] = session
-            session.last_used = now
+            self._touch(session, now)
             return session
+
+    def _touch(self, session: Session, now: float) -> None:
+        """Mark a session as used. Holds the lock."""
+        self._by_id[session.id] = self._by_id.pop(session.id)
+        session.last_used = now
 
     def delete(self, session_id: Optional[str]) -> bool:
         """End a session; return whether there was one."""
@@ -5510,7 +5628,7 @@ class Item(NamedTuple):
         """Call the author's function with bound arguments and return what it returns."""
         if self.signature.context_parameter is not None:
             bound = {**bound, self.signature.context_parameter: context}
-        return self.function(**bound)
+        return context.server.runtime.run_handler(self.function, bound)
 
     def check_scopes(self, context: Context) -> None:
         """Raise HTTPRefusal (403) where the caller's token lacks what this item asks for."""
@@ -5933,6 +6051,9 @@ class Server:
         # A modern or unknown version is never echoed: it has no handshake to agree on.
         version = requested if requested in LEGACY_VERSIONS else LATEST_LEGACY_VERSION
         client_info, capabilities = params.get("clientInfo"), params.get("capabilities")
+        if len(encode_json([client_info, capabilities])) > MAX_CLIENT_CHARS:
+            raise MCPError(INVALID_PARAMS, "Invalid params: clientInfo and capabilities are longer "
+                           f"than {MAX_CLIENT_CHARS:,} characters")       # which a session keeps
         context._channel.open_session(
             version, client_info if isinstance(client_info, dict) else {},
             capabilities if isinstance(capabilities, dict) else {})
@@ -5969,8 +6090,11 @@ class Server:
         if found is None:
             raise refuse_resource(uri)
         found[0].check_scopes(context)
-        if len(uris) >= self.limits.max_subscriptions and uri not in uris:
+        if uri not in uris and len(uris) >= self.limits.max_subscriptions:
             raise refuse_subscriptions(self.limits)
+        if sum(map(len, uris)) + len(uri) > MAX_CLIENT_CHARS:
+            raise MCPError(INVALID_PARAMS, "Invalid params: the URIs that one client subscribes to "
+                           f"have at most {MAX_CLIENT_CHARS:,} characters in all")
         uris.add(uri)
         return {}
 
@@ -6794,7 +6918,7 @@ def system_runtime() -> Runtime:
                          f"more, but has {len(secret)}")
     return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
                    secret or secrets.token_bytes(32), threading.Lock, threading.Event,
-                   threading.Condition, start_thread, log_line, log_exception)
+                   threading.Condition, start_thread, log_line, log_exception, run_handler)
 
 
 def start_thread(run: Callable[[], None]) -> None:
@@ -6860,10 +6984,13 @@ class CachedThread:
 
 
 def log_line(text: str) -> None:
-    """Write one line for the operator to standard error, controls escaped."""
+    """Write one line for the operator to standard error, controls escaped.
+
+    What goes on below it is indented, so that no text of a stranger begins a line of the log.
+    """
     # A closed or full stderr must never break the answer to a client.
     try:
-        sys.stderr.write(escape_text(text, keep="\n") + "\n")
+        sys.stderr.write(escape_text(text, keep="\n").replace("\n", "\n  ") + "\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass
@@ -6873,6 +7000,29 @@ def log_exception(text: str) -> None:
     """Write a line and the traceback of the current exception to standard error."""
     import traceback
     log_line(f"{text}\n{traceback.format_exc()}")
+
+
+def run_handler(function: Callable, arguments: dict) -> Any:
+    """Return what an author's function returns; where it forks, only in the process that called.
+
+    A child that comes back as well would answer the client once more, and go on in our name. It
+    ends here, as a program would that returns, raises or exits.
+    """
+    pid = os.getpid()
+    try:
+        return function(**arguments)
+    finally:
+        if os.getpid() != pid:
+            os._exit(find_exit_code(sys.exc_info()[1]))
+
+
+def find_exit_code(error: Optional[BaseException]) -> int:
+    """Return the code with which Python exits for an exception; log one that is no SystemExit."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if error is not None:
+        log_exception("a child that a handler forked failed")
+    return int(error is not None)
 
 
 class RequestLog:
@@ -6937,6 +7087,9 @@ def set_patience(sock: socket.socket, direction: int, seconds: float) -> None:
         sock.settimeout(seconds)
 
 
+_EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
+
+
 class SocketReader:
     """The one reader of requests: heads and bodies from a socket, each within its time.
 
@@ -6959,7 +7112,7 @@ class SocketReader:
         deadline = 0.0
         while True:
             if self._buffer[:2] == b"\r\n":          # RFC 9112, 2.2: empty lines before a request
-                self._buffer = self._buffer.lstrip(b"\r\n")
+                self._buffer = _EMPTY_LINES.sub(b"", self._buffer)
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0 or end > self._limits.max_head:
                 self._check_head(end)
@@ -7117,7 +7270,7 @@ class HTTPChannel(Channel):
         stream.attach(self, after)
         with self._lock:
             self._write_stream(b"")
-        while not self.cancelled:
+        while not self.cancelled and self._handler.is_still_welcome():
             messages = stream.read(self, KEEP_ALIVE_SECONDS)
             if messages is None:
                 break
@@ -7274,6 +7427,21 @@ class HTTPHandler(socketserver.BaseRequestHandler):
         """Whose the sessions are that this request opens or uses, None where nobody is asked."""
         return None if self.principal is None else self.principal.subject
 
+    def is_still_welcome(self) -> bool:
+        """Return whether who follows a stream may go on: tokens end, and are revoked.
+
+        Where that cannot be found out it may not: it will ask anew, and be told.
+        """
+        access, now = self.server.policy.access, time.monotonic()
+        if access is None or now - self.welcomed < KEEP_ALIVE_SECONDS:
+            return True
+        self.welcomed = now
+        try:
+            known = access.identify(parse_bearer(self.head.headers["authorization"]))
+        except HTTPRefusal:
+            return False
+        return known[:2] == self.principal[:2]           # subject and scopes
+
     def handle(self) -> None:
         """Serve the connection until one of the two sides has it closed."""
         self.close_connection = False
@@ -7288,7 +7456,7 @@ class HTTPHandler(socketserver.BaseRequestHandler):
             data = self.reader.read_head()
             if data is None:
                 return
-            self.started = time.monotonic()
+            self.started = self.welcomed = time.monotonic()
             admission, head = self._admit(data), self.head
             if self.server.is_stopping:
                 raise HTTPRefusal(503, "this server is stopping", (("Retry-After", "1"),))
@@ -7457,12 +7625,29 @@ class HTTPHandler(socketserver.BaseRequestHandler):
     def send_bytes(self, data: bytes) -> bool:
         """Send bytes; return whether the client still takes them."""
         try:
-            self.connection.sendall(data)
+            sent = self.connection.send(data)        # nearly always all of it
+            if sent < len(data):
+                self._send_rest(memoryview(data)[sent:])
             return True
         except OSError as error:
             self.close_connection = True
             self.server.log_debug(f"the client went away: {error}")
             return False
+
+    def _send_rest(self, data: memoryview) -> None:
+        """Send bytes to a client that takes them slowly; OSError where that is too slowly.
+
+        Each send waits as long as a reader may take, but a reader may take a little each time.
+        """
+        seconds = self.server.mcp.limits.read_seconds
+        taken, deadline = 0, time.monotonic() + seconds
+        while taken < len(data):
+            if time.monotonic() >= deadline:
+                raise socket.timeout("it takes its answer too slowly")
+            step = taken // ANSWER_STEP_BYTES
+            taken += self.connection.send(data[taken:taken + ANSWER_STEP_BYTES])
+            if taken // ANSWER_STEP_BYTES > step:
+                deadline = time.monotonic() + seconds
 
     def drain(self) -> None:
         """Read away what a refused client still sends, for two seconds at most.
@@ -7506,7 +7691,6 @@ def open_listener(host: str, port: int) -> socket.socket:
         listener.close()
         raise TransportError(f"cannot listen on {host}:{port}: {error.strerror or error}"
                              ) from None
-    listener.setblocking(False)              # who is told of a connection may find it taken
     return listener
 
 
@@ -7522,7 +7706,6 @@ def take_listener() -> Optional[socket.socket]:
     if os.environ.get("LISTEN_FDS") != "1" or listener.family not in (
             socket.AF_INET, socket.AF_INET6):
         raise UsageError("a socket unit of systemd gives one ListenStream=, an address with a port")
-    listener.setblocking(False)
     return listener
 
 
@@ -7556,11 +7739,13 @@ class HTTPService(socketserver.TCPServer):
         self._threads = ThreadCache()
         self._connections: set = set()       # the open sockets; guarded by _changed
         self._changed = threading.Condition()          # notified when a connection has ended
+        self._turned_away: deque = deque()   # sockets of connections too many, with their time
         if listener is not None:
             host = listener.getsockname()[0]
         if mcp.auth is not None:
             mcp.auth.check_host(host)
         self.socket = listener or open_listener(host, port)
+        self.socket.setblocking(False)       # another process may be faster to take a connection
         socketserver.BaseServer.__init__(self, self.socket.getsockname(), HTTPHandler)
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.server_address[1]}{path}"
@@ -7680,10 +7865,21 @@ class HTTPService(socketserver.TCPServer):
             request.send(b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
                          b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
                          % (len(body), body))
+            request.shutdown(socket.SHUT_WR)
         except OSError:
             pass
-        self.shutdown_request(request)
+        # Closed at once, it would be reset for what it has sent, and never see the answer.
+        self._turned_away.append((time.monotonic() + TURNED_AWAY_SECONDS, request))
+        self._close_turned_away(MAX_TURNED_AWAY)
         self.requests.write(refusal.status, None)
+
+    def _close_turned_away(self, room: int) -> None:
+        """Close connections too many, of which at most `room` may still read why."""
+        now = time.monotonic()
+        with contextlib.suppress(IndexError):            # another thread has closed the last one
+            while self._turned_away and (
+                    len(self._turned_away) > room or self._turned_away[0][0] <= now):
+                self._turned_away.popleft()[1].close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what should never happen; the other connections go on."""
@@ -7711,14 +7907,16 @@ class HTTPService(socketserver.TCPServer):
         """Write a request and its answer, shortened, to the log."""
         took = (time.monotonic() - channel.started) * 1000
         self.mcp.runtime.log(f"{head.method} {head.target} {shorten(body)}\n"
-                             f"  {answer.status} {took:.1f} ms {shorten(answer.data)}")
+                             f"{answer.status} {took:.1f} ms {shorten(answer.data)}")
 
     def _watch(self) -> None:
         """Look after the requests that are being served, until the service stops."""
         while not self._stopped.wait(0.25):
             now = time.monotonic()
+            self._close_turned_away(MAX_TURNED_AWAY)
             for channel in tuple(self.watched):
                 channel.watch(now)
+        self._close_turned_away(0)
 
 
 class StdioChannel(Channel):
@@ -8390,7 +8588,8 @@ class Conversation:
                 warnings.append(f"tool {shorten(name)} is left out: {error}")
             try:
                 if isinstance(tool.get("outputSchema"), dict):
-                    self.output_schemas[name] = compile_schema(tool["outputSchema"])
+                    self.output_schemas[name] = compile_schema(
+                        tool["outputSchema"], is_foreign=True)
             except SchemaError as error:
                 warnings.append(f"tool {shorten(name)}: its outputSchema cannot be used: {error}")
         return kept, warnings
@@ -8416,6 +8615,9 @@ class Conversation:
         if version not in LEGACY_VERSIONS:
             raise ProtocolError(f"the server chose protocolVersion {shorten(version)}, but the "
                                 f"handshake offers {', '.join(LEGACY_VERSIONS)}")
+        if not _PLAIN_VALUE.fullmatch(session_id or ""):
+            raise ProtocolError("no header can carry the session id that the server gave: "
+                                + shorten(session_id))
         self.era, self.version, self.session_id = "legacy", version, session_id
         self._learn_server(result, result.get("serverInfo"))
 
@@ -9793,7 +9995,7 @@ class HTTPResponse:
         self.size = self.came = 0
         self.noted = bytearray()
         self._max_bytes = max_bytes
-        self._keeps_connection = is_kept_alive(head)
+        self._keeps_connection = is_kept_alive(head) and is_framed_once(head)
         try:
             self._body = find_response_body(method, head)
         except ValueError as error:
@@ -10391,9 +10593,10 @@ class Place:
         self.events = 0
 
     def take(self, event: SSEEvent, parser: SSEParser) -> None:
-        """Take in one event."""
+        """Take in one event. What no header can carry, it cannot be gone on from."""
         self.events += 1
-        self.event_id = event.id or self.event_id
+        if _PLAIN_VALUE.fullmatch(event.id):
+            self.event_id = event.id or self.event_id
         self.retry = parser.retry if parser.retry is not None else self.retry
 
 
@@ -12020,8 +12223,8 @@ class Client:
         """Return the results of all pages; a cursor that comes again ends it."""
         pages: List[dict] = []
         seen: set = set()
-        cursor = None
-        while len(pages) < MAX_PAGES:
+        cursor, size = None, 0
+        while len(pages) < MAX_PAGES and size <= MAX_ANSWER_BYTES:
             result = self.request(method, None if cursor is None else {"cursor": cursor})
             if not isinstance(result.get(member), list):
                 raise ProtocolError(f"the result of {method} has no list of {member}: "
@@ -12035,7 +12238,8 @@ class Client:
                            "list may be incomplete")
                 return pages
             seen.add(cursor)
-        self._warn(f"{method}: only the first {MAX_PAGES:,} pages were read")
+            size += len(encode_json(result))             # of those that are not the last one
+        self._warn(f"{method}: only the first {len(pages):,} pages were read")
         return pages
 
     # ---- listening
@@ -13616,6 +13820,14 @@ WAY_HINTS = {True: "the server listens at one of its addresses only: use that on
                "have the server listen at all", False: ""}
 
 
+REDIRECT_HINT = "give clients the URL that it leads to: some lose the request on the way"
+
+
+def is_redirect(exchange: Exchange) -> bool:
+    """Return whether an answer sends the request on to another URL."""
+    return exchange.status is not None and 300 <= exchange.status < 400
+
+
 def explain_exchange(exchange: Exchange) -> List[Check]:
     """Return what is worth a line about one exchange that went well."""
     checks = [Check("way", "note", note, WAY_HINTS[note.endswith(" ok")])
@@ -13625,7 +13837,8 @@ def explain_exchange(exchange: Exchange) -> List[Check]:
         where = exchange.headers.get("location")
         checks.append(Check("step", "note", f"{message.get('method', exchange.method)} was "
                             f"answered with HTTP {exchange.status}"
-                            + (f", Location: {shorten(where)}" if where else "")))
+                            + (f", Location: {shorten(where)}" if where else ""),
+                            REDIRECT_HINT if is_redirect(exchange) else ""))
     elif exchange.status is not None and "id" not in message and message:
         if exchange.status != 202:
             checks.append(Check("notification-status", "warning", f"{message['method']} was "
@@ -13644,6 +13857,9 @@ def explain_exchange(exchange: Exchange) -> List[Check]:
     return checks
 
 
+NO_TOOLS_HINT = "is something missing in the server's configuration?"
+
+
 def explain_tools(tools: List[Any]) -> List[Check]:
     """Return what is worth a line about a tool list."""
     checks = []
@@ -13654,8 +13870,7 @@ def explain_tools(tools: List[Any]) -> List[Check]:
             checks.append(Check("tool", "warning", f"tool {index} ({shorten(name)}) {fault}",
                                 "clients may drop it", "server/tools, Tool"))
     if not tools:
-        checks.append(Check("tools", "warning", "tools/list names no tool",
-                            "is something missing in the server's configuration?"))
+        checks.append(Check("tools", "warning", "tools/list names no tool", NO_TOOLS_HINT))
     return checks
 
 
@@ -14130,8 +14345,9 @@ class EraReport:
             self._note_failure(error)
             return
         self._exchanges = exchanges[start:]
-        for exchange in self._exchanges:
-            self.checks += explain_exchange(exchange)
+        seen = [check for exchange in self._exchanges for check in explain_exchange(exchange)]
+        step = next((check for check in seen if check.id == "step"), None)     # tells of the others
+        self.checks += [check for check in seen if check.id != "step" or check is step]
         self.checks += explain_tools(tools)
         if "nextCursor" in result:
             self.checks.append(Check("pages", "note", f"tools/list has more pages; the first names "
@@ -14228,49 +14444,53 @@ class EraReport:
 
         `versions` are the revisions that were agreed on in all eras.
         """
-        layers = [Layer(name, status, message, "", ms)
-                  for name, status, message, ms in self._list_seen(versions)
-                  if message and LAYERS.index(name) < self.depth]
+        seen = [*self._list_carried(), *(self._list_said(versions) if self.version else ())]
+        layers = [layer for layer in seen
+                  if layer.message and LAYERS.index(layer.name) < self.depth]
         if self.fault is not None:
             status = "warning" if self.verdict == "partial" else "fail"
             layers.append(Layer(self.failed_layer, status, self.fault.message, self.fault.hint,
                                 self._find_ms(-1, None)))
         return layers + ([explain_ending(self._ending)] if self._ending is not None else [])
 
-    def _list_seen(self, versions: Sequence[str]) -> Iterator[Tuple[str, str, str, Any]]:
-        """Yield name, status, message ("": nothing was seen) and milliseconds of each layer."""
+    def _list_carried(self) -> Iterator[Layer]:
+        """Yield the layers that carry messages; one without a message was not seen."""
         first = self._exchanges[0] if self._exchanges else None
         if first is not None and first.status is not None:
-            yield "http", "ok", describe_answer(first), self._find_ms(0, 1)
-            yield "content", "ok", describe_body(first), None
+            took, is_moved = self._find_ms(0, 1), is_redirect(first)
+            yield Layer("http", "note" if is_moved else "ok", describe_answer(first),
+                        REDIRECT_HINT if is_moved else "", took)
+            yield Layer("content", "ok", describe_body(next((
+                exchange for exchange in self._exchanges if not is_redirect(exchange)), first)))
         elif not self._is_http and first is not None:
-            yield "start", "ok", "it runs", None
-            yield "output", "warning" if self._junk else "ok", (
-                f"{count_things(len(self._junk), 'line')} of something else" if self._junk
-                else "messages only" if self.version else ""), None
-        if self.version is None:
-            return
-        yield "era", "ok", " and ".join(
+            yield Layer("start", "ok", "it runs")
+            junk = count_things(len(self._junk), "line")
+            yield Layer("output", "warning", f"{junk} of something else") if self._junk else (
+                Layer("output", "ok", "messages only" if self.version else ""))
+
+    def _list_said(self, versions: Sequence[str]) -> Iterator[Layer]:
+        """Yield the layers of a conversation that was opened."""
+        yield Layer("era", "ok", " and ".join(
             f"{version} ({'modern' if version in MODERN_VERSIONS else 'legacy'})"
-            for version in versions), None
-        took = self._find_ms(0, self._opening)
+            for version in versions))
+        took, name = self._find_ms(0, self._opening), escape_text(self.name_of_server)
         is_slow = not self._is_http and took > SLOW_START_MS
-        yield ("handshake", "note" if is_slow else "ok", escape_text(self.name_of_server)
-               + (" starts slowly: clients may give up on it" if is_slow else ""), took)
+        yield Layer("handshake", "note", f"{name} starts slowly", "clients may give up on it: "
+                    "answer first, and load what takes long when it is needed", took) \
+            if is_slow else Layer("handshake", "ok", name, ms=took)
         if self._is_http and self.name == "legacy":
-            yield "session", "ok", (
+            yield Layer("session", "ok", (
                 "as long as its stream is open" if self._facts["transport"] == SSETransport.name
                 else "one was opened, and ended" if self._facts["session"]
-                else "none: the server is stateless"), None
+                else "none: the server is stateless"))
         if self._is_http:
-            given = any(name.lower() == "authorization" for name in first.request_headers)
-            yield "authorization", "ok", ("the credentials given are taken" if given
-                                          else "none is asked for"), None
+            is_given = "authorization" in map(str.lower, self._exchanges[0].request_headers)
+            yield Layer("authorization", "ok", "the credentials given are taken" if is_given
+                        else "none is asked for")
         tools = [shorten(tool, 80) for tool in self._facts["tools"]]
-        more = ", ..." if len(tools) > 5 else ""
-        yield ("tools", "ok" if tools else "warning",
-               f"{len(tools)}: {', '.join(tools[:5])}{more}" if tools
-               else "tools/list names no tool", self._find_ms(self._opening, None))
+        took, more = self._find_ms(self._opening, None), ", ..." if len(tools) > 5 else ""
+        yield Layer("tools", "ok", f"{len(tools)}: {', '.join(tools[:5])}{more}", ms=took) \
+            if tools else Layer("tools", "warning", "tools/list names no tool", NO_TOOLS_HINT, took)
 
     def _find_ms(self, start: int, end: Optional[int]) -> Optional[float]:
         """Return how long some of the exchanges took."""
@@ -14284,9 +14504,10 @@ class EraReport:
 
 def describe_answer(exchange: Exchange) -> str:
     """Return what HTTP said in one exchange."""
-    server = exchange.headers.get("server")
+    server, target = exchange.headers.get("server"), exchange.headers.get("location")
     return f"HTTP {exchange.status} to a {exchange.method}" + (
-        f", from {shorten(server, 80)}" if server else "")
+        f", from {shorten(server, 80)}" if server else "") + (
+        f", on to {shorten(target)}" if target and is_redirect(exchange) else "")
 
 
 def describe_body(exchange: Exchange) -> str:
@@ -14369,7 +14590,7 @@ class Ground:
             try:
                 sock.settimeout(self._waits.left())
                 with context.wrap_socket(sock, server_hostname=self._way.host) as secure:
-                    return describe_tls(secure)
+                    return describe_tls(secure, self._network.insecure)
             except ssl.SSLCertVerificationError as error:
                 fault = explain_fault(explain_certificate(error, self._way, self._waits))
                 return fault._replace(hint=CERTIFICATE_HINTS.get(error.verify_code, fault.hint))
@@ -14431,12 +14652,13 @@ CERTIFICATE_HINTS = {
 }
 
 
-def describe_tls(secure: Any) -> Layer:
-    """Return the layer of a TLS connection that can be trusted."""
+def describe_tls(secure: Any, is_insecure: bool) -> Layer:
+    """Return the layer of a TLS connection that can be trusted, or is all the same."""
     certificate = parse_certificate(secure.getpeercert(binary_form=True))
     names = certificate.names or certificate.subject
-    return Layer("tls", "ok", f"{secure.version()}, for {names}, issued by "
-                 f"{certificate.issuer}, until {certificate.ends}")
+    return Layer("tls", "note" if is_insecure else "ok", f"{secure.version()}, for {names}, "
+                 f"issued by {certificate.issuer}, until {certificate.ends}"
+                 + ("; not checked" if is_insecure else ""))
 
 
 # ---- the runner
@@ -14509,9 +14731,13 @@ class Prober:
     def _deepen(self, report: dict, deep: bool, repeat: int) -> None:
         """Add what takes more than a handshake to find out, where that is wanted."""
         if deep:
+            posts = [exchange.url for exchange in self._exchanges
+                     if exchange.method == "POST" and not is_redirect(exchange)]
+            # Where redirects have led, which go nowhere that the headers may not go.
+            url = posts[-1] if posts else self._endpoint
             deepen_report(report, RawSender(
-                self._endpoint, self._list_headers(self._endpoint), self._max_bytes,
-                self._waits.deadline, self._note, self._network))
+                url, self._list_headers(self._endpoint), self._max_bytes, self._waits.deadline,
+                self._note, self._network))
         for name, facts in report["eras"].items() if repeat else ():
             if facts["protocolVersion"] is not None:
                 facts["timings"] = measure_era(self._make_client(name), repeat, self._exchanges)
@@ -14632,8 +14858,9 @@ class Prober:
 
 def is_page(exchanges: List[Exchange]) -> bool:
     """Return whether the first GET among exchanges brought a web page."""
-    return any(exchange.status == 200 and "html" in exchange.headers.get("content-type", "")
-               for exchange in [exchange for exchange in exchanges if exchange.method == "GET"][:1])
+    first = next((exchange for exchange in exchanges if exchange.method == "GET"), None)
+    return first is not None and first.status == 200 and (
+        "html" in first.headers.get("content-type", ""))
 
 
 def build_headline(verdict: str, layers: List[Layer], best: EraReport,
@@ -14855,7 +15082,7 @@ def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
 # In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
 # for tools. What a peer sent is escaped here, and secrets end here.
 
-STATUSES = {"fail": "broken", "warning": "to be mended", "note": "worth knowing", "ok": "fine"}
+STATUSES = ("fail", "warning", "note", "ok")                # of findings, worst first
 
 
 def is_rule(check: dict) -> bool:
@@ -14868,18 +15095,14 @@ def list_findings(report: dict) -> List[dict]:
 
     Rules that are kept or do not apply are counted only: see describe_levels.
     """
-    found: Dict[tuple, dict] = {}
-    for check in report["checks"]:
+    found: Dict[Any, dict] = {}
+    for number, check in enumerate(report["checks"]):
         if is_rule(check) and check["status"] not in ("fail", "warning"):
             continue
-        era, _, name = check["id"].partition("-")
-        key = (check["status"], name if era in report["eras"] else check["id"], check["message"])
-        if is_rule(check) and key in found:
-            found[key] = {**found[key], "id": f"{found[key]['id']}, {check['id']}"}
-        else:
-            found[key + (() if is_rule(check) else (len(found),))] = check
-    order = list(STATUSES)
-    return sorted(found.values(), key=lambda check: order.index(check["status"]))
+        key = (check["id"].partition("-")[2], check["message"]) if is_rule(check) else number
+        ids = [found[key]["id"]] if key in found else []
+        found[key] = {**found.get(key, check), "id": ", ".join([*ids, check["id"]])}
+    return sorted(found.values(), key=lambda check: STATUSES.index(check["status"]))
 
 
 def describe_levels(levels: Dict[str, Dict[str, int]]) -> str:
@@ -15139,15 +15362,14 @@ def format_html(report: dict) -> str:
             f"<main>\n{''.join(parts)}</main>\n</body>\n</html>\n")
 
 
-def format_article(report: dict, name: str) -> str:
-    """Return a report on one server as HTML; links lead there by `name`."""
+def format_article(report: dict, anchor: str) -> str:
+    """Return a report on one server as HTML; links lead there by `anchor`."""
     headline = report["headline"]
     rules = [check for check in report["checks"] if is_rule(check)]
     return "".join([
-        f'<article id="{name}">\n' if name else "<article>\n",
+        f'<article id="{anchor}">\n' if anchor else "<article>\n",
         f"<h1>{escape_markup('Probe of ' + describe_target(report))}</h1>\n",
-        f'<p>{mark(report["verdict"])} '
-        f"{escape_markup(describe_headline(report))}</p>\n",
+        f"<p>{mark(report['verdict'])} {escape_markup(describe_headline(report))}</p>\n",
         f"<p>What to do: {escape_markup(headline['hint'])}.</p>\n" if headline["hint"] else "",
         format_cost(report),
         format_table("Layers", ["status", "layer", "ms", "what was seen", "what to do"], [
@@ -15155,8 +15377,9 @@ def format_article(report: dict, name: str) -> str:
              escape_markup(layer["message"]), escape_markup(layer["hint"])]
             for layer in report["layers"]]),
         format_table("Eras", ["verdict", "era", "server", "rules and times"], [
-            [mark(era["verdict"]), name, escape_markup(describe_era(era)),
-             "<br>".join(describe_counts(era))] for name, era in report["eras"].items()]),
+            [mark(era["verdict"]), mark(name, ""), escape_markup(
+                describe_era(era) or "nothing was agreed on"), "<br>".join(describe_counts(era))]
+            for name, era in report["eras"].items()]),
         format_table("Where else was looked", ["named by", "address", "outcome"], [
             [escape_markup(lead[member]) for member in ("source", "url", "outcome")]
             for lead in report["trail"]]),
@@ -15953,7 +16176,8 @@ class Answers:
         """Raise UsageError where a form would not take what it is filled with."""
         schema = params.get("requestedSchema", True)
         with contextlib.suppress(SchemaError):
-            for fault in schema_errors(fill_defaults(schema, content), schema)[:1]:
+            compiled = compile_schema(schema, is_foreign=True)
+            for fault in compiled.errors(fill_defaults(schema, content))[:1]:
                 self._fail(UsageError(f"the answers do not fit: {fault}"))
 
     def _ask(self, params: dict, fields: Dict[str, dict], found: dict) -> Any:
@@ -15977,7 +16201,8 @@ class Answers:
             if not text and not is_required:
                 return
             value = parse_field(text, field)
-            faults = schema_errors(value, field) if text else ["it cannot be left out"]
+            faults = (compile_schema(field, is_foreign=True).errors(value) if text
+                      else ["it cannot be left out"])
             if not faults:
                 found[name] = value
                 return

@@ -159,12 +159,12 @@ class LiveStream:
         return event and json.loads(event.data)
 
 
-def listen(service, notifications, request_id=5):
+def listen(service, notifications, request_id=5, **headers):
     """Return the LiveStream of a modern subscription."""
     message = call("subscriptions/listen", {"_meta": META, "notifications": notifications},
                    request_id)
     return LiveStream(service, message, MCP_Protocol_Version="2026-07-28",
-                      Mcp_Method="subscriptions/listen")
+                      Mcp_Method="subscriptions/listen", **headers)
 
 
 def send_raw(service, data, cuts=()):
@@ -839,7 +839,8 @@ def test_a_head_that_could_be_read_in_two_ways_is_refused(status, data):
 
 @table("target, path", {"a path": ("/mcp", "/mcp"), "a query": ("/mcp?a=/b?c", "/mcp"),
     "a star": ("*", "*"), "a proxy's": ("http://h:1/mcp?x", "/mcp"),
-    "a proxy's root": ("http://h", "/")})
+    "a proxy's root": ("http://h", "/"), "a root with a query": ("HTTPS://h?/mcp", "/"),
+    "another scheme": ("ftp://h/mcp", "ftp://h/mcp"), "two slashes": ("//h/mcp", "//h/mcp")})
 def test_the_path_of_a_target_is_found_in_each_form(target, path):
     assert mcpkit.parse_target(target) == path
 
@@ -854,8 +855,13 @@ def test_the_path_of_a_target_is_found_in_each_form(target, path):
 def test_the_length_of_a_body_is_plain_or_refused_before_reading(outcome, length, coding):
     headers = {"content-length": length, "transfer-encoding": coding}
     headers = {name: value for name, value in headers.items() if value is not None}
-    length = find_error(mcpkit.parse_content_length, headers, 100)
+    length = find_error(mcpkit.parse_content_length, mcpkit.Head("POST", "/", False, headers), 100)
     assert getattr(length, "status", length) == outcome
+
+
+def test_a_coding_that_http_1_0_does_not_have_is_refused():
+    head = mcpkit.Head("POST", "/", True, {"transfer-encoding": "chunked"})
+    assert find_refusal(mcpkit.parse_content_length, head, 100) == 400
 
 
 STATUS = b"HTTP/1.1 200 OK\r\n"
@@ -918,6 +924,10 @@ CHUNKED = {                       # what is fed: the body, or the words of what 
     "longer, without an end": (b"2\r\nabc", "longer than its size says"),
     "shorter than it says": (b"3\r\nab\r\n0\r\n\r\n", "longer than its size says|not end with CRLF"),
     "an endless line": (b"1;" + b"a" * 4096, "longer than 4,096 bytes"),
+    "an extension with NUL": (b"1;\0\r\na\r\n0\r\n\r\n", "size is malformed"),
+    "a trailer that is none": (b"0\r\nGET / HTTP/1.1\r\n\r\n", "a trailer is malformed"),
+    "a trailer that is folded": (b"0\r\nX: 1\r\n 2\r\n\r\n", "a trailer is malformed"),
+    "a space before the colon": (b"0\r\nX : 1\r\n\r\n", "a trailer is malformed"),
     "trailers without end": (b"0\r\n" + b"X: 1\r\n" * 101, "too many trailers"),
 }
 
@@ -1315,6 +1325,36 @@ def test_a_hostile_schema_ends_with_a_message_or_an_error(case):
     schema, value = case
     with contextlib.suppress(mcpkit.SchemaError):
         assert len(mcpkit.schema_errors(value, schema)) <= 20
+
+
+@table("pattern, text", {
+    "repeats in repeats": ("^(a+)+$", "a" * 40 + "!"), "a choice in a repeat": ("^(a|aa)+$", "a" * 60),
+    "a bounded one": ("^(a?){30}a{30}$", "a" * 30), "many in a row": ("x*x*x*x*y", "x" * 5000),
+    "a long text": ("a+b", "a" * 1_000_000), "a reference back": (r"^(a*)*\1$", "a" * 40 + "!")})
+def test_a_pattern_of_a_peer_that_would_take_for_ever_is_not_tried(pattern, text):
+    schema = {"patternProperties": {pattern: True}, "additionalProperties": {"pattern": pattern},
+              "pattern": pattern}
+    compiled = mcpkit.compile_schema(schema, is_foreign=True)
+    assert compiled.errors(text) == [] and compiled.errors({text: text}) == []
+    with mcpkit.HTTPService(Server("x"), port=0) as service:       # and nothing else is held up
+        assert ask(service, call("ping")).status == 200
+
+
+@table("pattern, ways", {
+    "letters": ("abc", 1), "a class": (r"[*+\]]x", 1), "an escape": (r"\*\(\{3}", 1),
+    "a repeat": ("a*", 11), "at least one": ("a+", 10), "perhaps": ("a?b", 2), "a lazy one": ("a*?", 11),
+    "so many": ("a{3}", 1), "some": ("a{2,4}", 3), "or more": ("a{4,}", 7), "a choice": ("a|b|c", 3),
+    "a group": ("(?:a|b)c?", 4), "a repeated choice": ("(a|b){3}", 8), "two": ("a*b*", 121),
+    "groups in groups": ("((a?)b|c){2}", 9), "a look": ("(?=a*)(?<!b)", 11),
+    "a name": ("(?P<n>a?)(?P=n)", 2), "all": ("(a|b)*", 11 * 2 ** 10), "endless": ("(a*){999}", math.inf)})
+def test_the_ways_to_try_a_pattern_are_counted(pattern, ways):
+    assert mcpkit.count_ways(pattern, 10) == ways
+
+
+def test_a_pattern_of_a_peer_is_held_to_the_steps_of_a_run():
+    compiled = mcpkit.compile_schema({"items": {"pattern": "a*b"}}, is_foreign=True)
+    assert "must be checkable in" in compiled.errors(["a" * 1000] * 10)[-1]
+    assert compiled.errors(["aab", "ac"]) == ['/1: must match the pattern "a*b", but is "ac"']
 
 
 def read_schema_suite(folder):
@@ -3282,6 +3322,48 @@ def test_a_session_is_there_for_who_opened_it_and_nobody_else():
         assert send("reader", call("ping")) == 404
 
 
+@pytest.mark.parametrize("change", ["revoked", "expired", "another scope", "cannot be asked"])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_stream_that_stands_open_ends_with_its_token(monkeypatch, era, change):
+    monkeypatch.setattr(mcpkit, "KEEP_ALIVE_SECONDS", 0.05)
+    principals = {"reader": PRINCIPALS["reader"]}
+
+    def verify(token):
+        if principals[token] == "cannot be asked":
+            raise TransportError("no answer")
+        return principals[token]
+
+    server, token = build_vault(verify, sessions=True), {"Authorization": "Bearer reader"}
+    with mcpkit.HTTPService(server, port=0) as service, quiet_log(server):
+        if era == "modern":
+            stream = listen(service, {"toolsListChanged": True}, **token)
+        else:
+            reply = ask(service, call("initialize", {"protocolVersion": "2025-06-18"}), **token)
+            stream = LiveStream(service, None, Accept="text/event-stream", **token,
+                                Mcp_Session_Id=reply.headers["mcp-session-id"])
+        with stream:
+            server.add_tool(lambda: None, name="before")
+            while "list_changed" not in stream.next_message()["method"]:
+                pass
+            principals["reader"] = {
+                "revoked": None, "expired": PRINCIPALS["late"], "cannot be asked": "cannot be asked",
+                "another scope": Principal("ada", ["notes:write"])}[change]
+            ends = list(iter(stream.next_message, None))
+        assert [end["result"]["resultType"] for end in ends] == ["complete"] * (era == "modern")
+
+
+def test_a_stream_whose_token_stays_good_stays_open(monkeypatch):
+    monkeypatch.setattr(mcpkit, "KEEP_ALIVE_SECONDS", 0.02)
+    asked = []
+    server = build_vault(lambda token: asked.append(token) or PRINCIPALS[token])
+    with mcpkit.HTTPService(server, port=0) as service:
+        with listen(service, {"toolsListChanged": True}, Authorization="Bearer reader") as stream:
+            stream.next_message()
+            assert wait_until(lambda: len(asked) > 3)
+            server.add_tool(lambda: None, name="later")
+            assert stream.next_message()["method"] == "notifications/tools/list_changed"
+
+
 # ---- verifying
 
 def fail_with(error):
@@ -3604,6 +3686,15 @@ def test_a_stream_is_as_long_as_its_size_and_a_reader_that_lost_some_is_told():
     assert [text for _, text in stream.read("another", 0)] == ["997", "998", "999"]
 
 
+def test_a_stream_is_bounded_in_bytes_too_but_for_its_newest_message():
+    stream = mcpkit.Stream(7, mcpkit.system_runtime(), mcpkit.Limits(max_event_bytes=100))
+    stream.attach("reader")
+    for size, kept in ((40, 1), (40, 2), (40, 2), (500, 1), (10, 1), (80, 2)):
+        stream.append("x" * size)
+        assert len(stream) == kept and stream.size <= max(size, 100)
+    assert stream.has_outrun("reader")
+
+
 def test_a_later_reader_takes_the_place_of_the_former():
     stream = build_stream()
     stream.attach("first")
@@ -3694,6 +3785,29 @@ def test_what_a_session_keeps_is_bounded_and_the_oldest_that_has_ended_goes_firs
         stream.append("answer")
         stream.close()
     assert sum(map(len, session.calls.values())) <= 12 and running.name in session.calls
+
+
+def test_what_a_session_keeps_is_bounded_in_bytes_over_all_its_calls():
+    session = build_session(max_event_bytes=1000)
+    for _ in range(50):
+        stream = session.open_stream()
+        stream.append("x" * 300)
+        stream.close()
+    assert sum(stream.size for stream in session.calls.values()) <= 1300
+
+
+def test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it():
+    with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
+        for member in ("clientInfo", "capabilities"):
+            reply = ask(service, call("initialize", {
+                "protocolVersion": "2025-06-18", member: {"name": "x" * 70_000}}))
+            assert reply.json["error"]["code"] == -32602 and "mcp-session-id" not in reply.headers
+            assert "longer than 65,536 characters" in reply.json["error"]["message"]
+        headers = {"Mcp_Session_Id": open_session(service)}
+        codes = [ask(service, call("resources/subscribe", {"uri": f"sample://item/{digits}"}),
+                     **headers).json.get("error", {}).get("code")
+                 for digits in ("1" * 4000 + str(number) for number in range(20))]
+        assert codes == [None] * 16 + [-32602] * 4
 
 
 # =============================================================================================
@@ -5206,6 +5320,44 @@ def test_what_a_handler_does_wrong_is_a_traceback_here_and_a_bare_error_there(
     assert "Traceback (most recent call last):" in capfd.readouterr().err
 
 
+FORKING_SERVER = """
+import json, os, sys
+import mcpkit
+sys.path.insert(0, os.getcwd())
+
+def fork():
+    pid = os.fork()
+    if pid == 0:
+        CHILD
+    return str(os.waitpid(pid, 0)[1] >> 8)
+
+server = mcpkit.Server("x")
+server.tool(name="t")(lambda: fork())
+server.resource("a://b")(lambda: fork())
+server.resource("a://c/{d}")(lambda d: fork())
+server.prompt(name="p")(lambda a: fork())
+server.completion("p", "a")(lambda value: [fork()])
+for value in json.load(sys.stdin):
+    print(server.receive(value, None, None, mcpkit.Channel()).data.decode(), flush=True)
+"""
+FORKED_CHILDREN = {
+    "returns": ("return 'from the child'", "0", ""), "exits": ("sys.exit()", "0", ""),
+    "exits with a code": ("sys.exit(3)", "3", ""), "exits with words": ("sys.exit('so')", "1", ""),
+    "raises": ("raise ValueError('in the child')", "1", "ValueError: in the child")}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+@cases(FORKED_CHILDREN)
+def test_a_child_that_a_handler_forks_never_answers_the_client(case, tmp_path):
+    child, code, words = case
+    run = subprocess.run([sys.executable, "-c", FORKING_SERVER.replace("CHILD", child)],
+                         input=json.dumps(list(HANDLERS.values())), cwd=ROOT, timeout=WAIT,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    answers = [json.loads(line)["result"] for line in run.stdout.splitlines()]
+    assert [f'"{code}"' in json.dumps(answer) for answer in answers] == [True] * len(HANDLERS)
+    assert run.stderr.count(words) >= len(HANDLERS) * bool(words) and run.returncode == 0
+
+
 def test_a_resource_that_gives_none_is_not_there():
     server, notes = Server("x"), {"a": ""}
     server.resource("notes://{name}")(lambda name: notes.get(name))
@@ -5518,6 +5670,21 @@ def test_a_listening_session_does_not_expire_and_is_no_hindrance_to_making_room(
     newest = sessions.create("2025-11-25", {}, {})
     assert len(sessions) == 2 and sessions.find(newest.id) is newest
     assert sessions.find(new.id) is None
+
+
+def test_sessions_that_listen_for_long_keep_no_expired_one_from_going():
+    now = [0.0]
+    runtime = mcpkit.system_runtime()._replace(now=lambda: now[0])
+    sessions = mcpkit.Sessions(runtime, mcpkit.Limits(max_sessions=41, session_seconds=10))
+    for _ in range(20):
+        sessions.create("2025-11-25", {}, {}).channels.add(RecordingChannel())
+    for _ in range(20):
+        sessions.create("2025-11-25", {}, {})
+    now[0] = 20
+    for _ in range(20):
+        sessions.create("2025-11-25", {}, {})
+    assert sum(bool(session.channels) for session in sessions) == 20
+    assert sum(session.last_used == 0 for session in sessions) == 0
 
 
 REGISTRATION_FAULTS = {
@@ -6227,7 +6394,77 @@ def test_c34_an_id_comes_back_as_it_was_sent(pong, request_id):
 
 
 PING = json.dumps(call("ping")).encode()
+
+
+def make_coded(body, *headers, coding="chunked", **options):
+    """Return the bytes of a request with a Transfer-Encoding."""
+    return make_raw(body, f"Transfer-Encoding: {coding}", *headers, length=False, **options)
+
+
+def make_lengthy(length, body=PING, **options):
+    """Return the bytes of a request whose Content-Length is whatever text."""
+    return make_raw(body, f"Content-Length: {length}", length=False, **options)
+
+
+ONE_CHUNK = b"%x\r\n%b\r\n" % (len(PING), PING)
 FRAMING = {
+    **{f"a length of {length!r}": (make_lengthy(length), 400) for length in (
+        "", "4 0", "40,40", "40, 41", "0x28", "4e1", "40;", "\t-0", "40.0", "'40'", "\u00b9")},
+    **{f"a coding of {coding!r}": (make_coded(ONE_CHUNK + b"0\r\n\r\n", coding=coding), 501)
+       for coding in ("", "identity", "xchunked", "chunked, chunked", "chunked;q=1", '"chunked"',
+                      "chunked, identity", "gzip, chunked", "chu nked", ", chunked", "chunked\xa0")},
+    "a coding after a control character": (make_coded(b"", coding="\x0bchunked"), 400),
+    "a coding before a bare CR": (make_coded(b"", coding="chunked\rX: y"), 400),
+    "a coding of HTTP/1.0": (make_coded(ONE_CHUNK + b"0\r\n\r\n", version="1.0"), 400),
+    "a coding of HTTP/1.0 that keeps alive": (
+        make_coded(ONE_CHUNK + b"0\r\n\r\n", "Connection: keep-alive", version="1.0"), 400),
+    "a coding whose name ends with a space": (make_raw(PING, "Transfer-Encoding : chunked"), 400),
+    "a coding that is folded": (make_raw(PING, "Transfer-Encoding:", " chunked"), 400),
+    "a length and a coding below": (make_coded(ONE_CHUNK, "Content-Length: 4"), 400),
+    "a length of nothing and a coding": (make_coded(ONE_CHUNK, "Content-Length: 0"), 400),
+    "two lengths that differ": (make_raw(PING, "content-length: 0"), 400),
+    **{f"a chunk size of {size!r}": (make_coded(size + b"\r\n" + PING + b"\r\n0\r\n\r\n"), 400)
+       for size in (b"", b" 28", b"+28", b"-1", b"0x28", b"2_8", b"28 ;\0", b"28\r", b"28 x", b"2 8",
+                    b"g", b"1" * 16, "\u0662\u0668".encode(), b"28;a\rb", b'28;a="\r')},
+    "a chunk size that ends with LF": (make_coded(b"28\n" + PING + b"\r\n0\r\n\r\n"), 400),
+    "a chunk that ends with LF": (make_coded(ONE_CHUNK[:-2] + b"\n0\r\n\r\n"), 400),
+    "a trailer without a colon": (make_coded(ONE_CHUNK + b"0\r\nGET /mcp HTTP/1.1\r\n\r\n"), 400),
+    "a trailer that ends with LF": (make_coded(ONE_CHUNK + b"0\r\nX: y\n\r\n"), 400),
+    "trailers without end": (make_coded(ONE_CHUNK + b"0\r\n" + b"X: y\r\n" * 101 + b"\r\n"), 400),
+    "a chunk size without end": (make_coded(b"1;" + b"x" * 5000), 400),
+    "C87 a chunk over the limit": (make_coded(b"fffffff\r\n"), 413),
+    "C87 chunks over the limit": (make_coded((b"100000\r\n" + b" " * 0x100000 + b"\r\n") * 4
+                                             + b"1\r\n \r\n0\r\n\r\n"), 413),
+    "a line of nothing but a name": (make_raw(PING, "X-A"), 400),
+    "a header without a name": (make_raw(PING, ": x"), 400),
+    "a NUL in a name": (make_raw(PING, "X\0: y"), 400),
+    "a DEL in a value": (make_raw(PING, "X: \x7f"), 400),
+    "a CR before the line end": (make_raw(PING, "X: y\r"), 400),
+    "a folded first line": (make_raw(PING).replace(b"1.1\r\nH", b"1.1\r\n H"), 400),
+    "a tab in the request line": (make_raw(PING).replace(b" /mcp", b"\t/mcp"), 400),
+    "two spaces in the request line": (make_raw(PING).replace(b" /mcp", b"  /mcp"), 400),
+    "a request line in small letters": (make_raw(PING).replace(b"HTTP/1.1", b"http/1.1"), 400),
+    "a version of two digits": (make_raw(PING, version="1.11"), 400),
+    "no version": (make_raw(PING).replace(b" HTTP/1.1", b""), 400),
+    "a space before the request line": (b" " + make_raw(PING), 400),
+    "an empty line of LF": (b"\n" + make_raw(PING), 400),
+    "an empty line of LF after one": (b"\r\n\n" + make_raw(PING), 400),
+    "a space after an empty line": (b"\r\n " + make_raw(PING), 400),
+    "absolute form, another host": (make_raw(PING, target="http://evil.example/mcp"), 421),
+    "absolute form, a user": (make_raw(PING, target="http://127.0.0.1@evil.example/mcp"), 400),
+    "absolute form, a user who is us": (make_raw(PING, target="http://u@127.0.0.1/mcp"), 400),
+    "absolute form, another path": (make_raw(PING, target="http://127.0.0.1/x"), 404),
+    "absolute form, another scheme": (make_raw(PING, target="ftp://127.0.0.1/mcp"), 404),
+    "absolute form without a host": (make_raw(PING, target="http:///mcp"), 404),
+    "a target of two slashes": (make_raw(PING, target="//evil.example/mcp"), 404),
+    "a target that climbs": (make_raw(PING, target="/x/../mcp"), 404),
+    "a target with an escape": (make_raw(PING, target="/%6dcp"), 404),
+    "a target with a fragment": (make_raw(PING, target="/mcp#x"), 404),
+    "CONNECT": (make_raw(PING, target="127.0.0.1:80", method="CONNECT"), 404),
+    "HTTP/2 to begin with": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    "a host with a path": (make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: 127.0.0.1/x"), 400),
+    "a host with a user": (make_raw(PING).replace(b"Host: 1", b"Host: a@1"), 400),
+    "an empty host": (make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: "), 421),
     "C81 both lengths": (make_raw(PING, "Transfer-Encoding: chunked"), 400),
     "two lengths": (make_raw(PING, f"Content-Length: {len(PING)}"), 400),
     "C87 a negative length": (make_raw(PING, "Content-Length: -1", length=False), 400),
@@ -6279,7 +6516,7 @@ def test_a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next
     assert error["id"] is None and error["error"]["message"]
 
 
-C87 = {name: FRAMING[name] for name in FRAMING if name.startswith("C87")}
+C87 = {name: FRAMING[name] for name in FRAMING if name.startswith("C87") and "chunks" not in name}
 
 
 def test_c87_a_body_that_cannot_be_read_is_refused_before_it_and_the_others_go_on(pong):
@@ -6343,16 +6580,67 @@ def test_c90_a_head_is_405_without_a_body(pong):
     assert b"\r\nAllow: POST\r\n" in answer
 
 
-@cases({name: FRAMING[name] for name in FRAMING if "without end" not in name})
+@cases({name: FRAMING[name] for name in FRAMING if len(FRAMING[name][0]) < 1000})
 def test_a_refusal_does_not_depend_on_where_the_bytes_were_cut(pong, case):
     data, status = case
     step = max(1, len(data) // 6)
     assert send_raw(pong, data, range(step, len(data), step)).startswith(b"HTTP/1.1 %d " % status)
+    assert {repr(read_requests(pieces)) for pieces in cut_everywhere(data)} == {f"[{status}]"}
+
+
+class Pieces:
+    """A socket from which bytes come in pieces, and then their end."""
+
+    def __init__(self, pieces):
+        self.left = [piece for piece in pieces if piece]
+
+    def recv(self, size):
+        return self.left.pop(0) if self.left else b""
+
+    def setsockopt(self, *_):
+        pass
+
+    settimeout = setsockopt
+
+
+WIRE_POLICY = mcpkit.Policy("/mcp", True, frozenset(), frozenset(), True, False, mcpkit.Limits())
+
+
+def read_requests(pieces):
+    """Return what comes of the requests in the bytes of a connection: their bodies, and at the
+    end the status with which one was refused, or "cut" where it is not complete."""
+    reader, found = mcpkit.SocketReader(Pieces(pieces), WIRE_POLICY.limits), []
+    try:
+        for data in iter(reader.read_head, None):
+            found.append(reader.read_body(mcpkit.admit(WIRE_POLICY, data).length))
+    except HTTPRefusal as refusal:
+        found.append(refusal.status)
+    except ConnectionError:
+        found.append("cut")
+    return found
 
 
 ACCEPTED = {
     "plain": make_raw(PING),
     "with a leading empty line": b"\r\n" + make_raw(PING),
+    "with leading empty lines": b"\r\n\r\n\r\n" + make_raw(PING),
+    "a length with zeros before it": make_lengthy(f"000{len(PING)}"),
+    "a length between blanks": make_lengthy(f"\t {len(PING)} \t"),
+    "a length by another name": make_raw(PING, "Content_Length: 4", "X-Content-Length: 4"),
+    "a coding by another name": make_raw(PING, "Transfer_Encoding: chunked"),
+    "a coding in capitals": make_coded(ONE_CHUNK + b"0\r\n\r\n", coding="\tCHUNKED "),
+    "a chunk for each byte": make_coded(b"".join(b"1\r\n%c\r\n" % byte for byte in PING)
+                                        + b"0\r\n\r\n"),
+    "a chunk size with zeros and blanks": make_coded(b"000" + ONE_CHUNK.replace(b"\r\n", b" \t\r\n", 1)
+                                                     + b"0000\r\n\r\n"),
+    "extensions in quotes": make_coded(ONE_CHUNK.replace(b"\r\n", b';a="b;c" ; d\r\n', 1)
+                                       + b"0;e\r\n\r\n"),
+    "trailers that look like framing": make_coded(
+        ONE_CHUNK + b"0\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    "letters that are no ASCII in a value": make_raw(PING, "X: \xe9\xff"),
+    "an empty value": make_raw(PING, "X:"),
+    "absolute form in capitals": make_raw(PING, target="HTTP://LOCALHOST:99/mcp"),
+    "an upgrade that is not taken up": make_raw(PING, "Connection: Upgrade", "Upgrade: h2c"),
     "C81 chunked with an extension and a trailer": make_raw(
         b"5;x=1\r\n" + PING[:5] + b"\r\n%x\r\n" % len(PING[5:]) + PING[5:]
         + b"\r\n0\r\nX-Trailer: 1\r\n\r\n", "Transfer-Encoding: chunked", length=False),
@@ -6371,6 +6659,90 @@ def test_an_acceptable_request_is_answered_wherever_its_bytes_are_cut(pong, case
     for cuts in ((), range(1, len(case)), (len(case) // 2,)):
         replies = split_answers(send_raw(pong, case, cuts))
         assert [reply.json["result"] for reply in replies] == [{}]
+    for pieces in cut_everywhere(case):
+        assert read_requests(pieces) == [PING]
+    assert read_requests([case + make_raw(b"{}") + case]) == [PING, b"{}", PING]
+
+
+@cases(ACCEPTED)
+def test_a_request_that_is_cut_short_is_never_taken_for_a_whole_one(case):
+    for end in range(len(case)):
+        assert read_requests([case[:end]]) in ([], ["cut"])
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
+@pytest.mark.parametrize("name", ["plain", "C81 chunked with an extension and a trailer"])
+def test_a_client_may_go_away_at_every_point_of_an_exchange(pong, name, is_reset, capfd):
+    data = ACCEPTED[name]
+    for end in range(len(data) + 1):
+        with socket.create_connection(pong.server_address, timeout=WAIT) as sock:
+            if is_reset:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.sendall(data[:end])
+    assert ask(pong, PING).status == 200
+    assert wait_until(lambda: not pong._connections and not pong.watched)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_client_may_go_away_at_every_point_of_an_answer(capfd):
+    with mcpkit.HTTPService(build_sample_server(), port=0) as service:
+        data = make_raw(json.dumps(tool_call("report")).encode())
+        whole = len(send_raw(service, data))
+        for size in range(0, whole, 29):
+            with socket.create_connection(service.server_address, timeout=WAIT) as sock:
+                sock.sendall(data)
+                while size > 0:
+                    size -= len(sock.recv(size))
+        assert ask(service, PING).status == 200
+        assert wait_until(lambda: not service._connections and not service.watched)
+    assert capfd.readouterr().err == ""
+
+
+SLOW = {"a request line": b"POST /mc", "a head": make_raw(PING).partition(b"\r\n\r\n")[0],
+        "an empty line": b"\r\n", "a body": make_raw(PING)[:-1],
+        "a chunk size": make_coded(b"28"), "a chunk": make_coded(ONE_CHUNK[:-5]),
+        "the end of a chunk": make_coded(ONE_CHUNK[:-1]), "the last chunk": make_coded(ONE_CHUNK),
+        "a trailer": make_coded(ONE_CHUNK + b"0\r\nX: y"),
+        "the last line": make_coded(ONE_CHUNK + b"0\r\n")}
+
+
+@cases(SLOW)
+def test_whatever_part_of_a_request_does_not_come_is_waited_for_so_long_only(case):
+    with mcpkit.HTTPService(Server("x", read_seconds=0.05), port=0) as service:
+        with socket.create_connection(service.server_address, timeout=WAIT) as sock:
+            sock.sendall(make_raw(PING) + case)          # the time begins anew for each request
+            answers = split_answers(b"".join(iter(lambda: sock.recv(65536), b"")))
+    assert [answer.status for answer in answers] == [200, 408]
+    assert answers[1].headers["connection"] == "close"
+
+
+# Whether a connection goes on after an answer: where the end of the request was read, it does.
+KEPT = {
+    "no JSON": (make_raw(b"{"), 400, True), "no message": (make_raw(b"[]"), 400, True),
+    "a notification": (make_raw(b'{"jsonrpc":"2.0","method":"notifications/x"}',
+                                "MCP-Protocol-Version: 2026-07-28"), 202, True),
+    "no session": (make_raw(PING), 400, True),
+    "an ended session": (make_raw(PING, "Mcp-Session-Id: x"), 404, True),
+    "a preflight": (make_raw(b"", method="OPTIONS", length=False), 204, True),
+    "a document": (make_raw(b"", target="/healthz", method="GET", length=False), 200, True),
+    "a document with a body": (make_raw(PING, target="/healthz", method="GET"), 200, False),
+    "a document with a coding": (make_coded(b"", target="/healthz", method="GET"), 200, False),
+    "a client that wants it closed": (make_raw(b"{", "Connection: close"), 400, False),
+    "an ended session's stream": (make_raw(b"", "Mcp-Session-Id: x", method="GET", length=False),
+                                  404, False),
+    **{name: (*FRAMING[name], False) for name in (
+        "two lengths", "no length", "C83 a text", "C80 only JSON", "C90 PUT", "another host",
+        "a path that is none", "an expectation that is none", "C87 a length over the limit")},
+}
+
+
+@cases(KEPT)
+def test_a_connection_goes_on_after_an_answer_or_says_that_it_ends(case):
+    data, status, is_kept = case
+    with mcpkit.HTTPService(Server("x", sessions=True), port=0) as service:
+        answers = split_answers(send_raw(service, data + make_raw(b'{"jsonrpc":"2.0"}')))
+    assert [answer.status for answer in answers] == [status] + [400] * is_kept
+    assert (answers[0].headers.get("connection") == "close") is not is_kept
 
 
 def test_c90_pipelined_requests_are_answered_in_order(pong):
@@ -6415,6 +6787,44 @@ def test_a_connection_too_many_is_told_so_and_the_others_go_on():
             assert refusal.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in refusal
             first.sendall(make_raw(PING))
             assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused():
+    with mcpkit.HTTPService(Server("x", max_connections=1), port=0) as service:
+        with socket.create_connection(service.server_address, timeout=WAIT) as first:
+            first.sendall(make_raw(PING))
+            first.recv(65536)
+            for body in (b"{}", b"x" * 50_000):
+                for _ in range(100):         # closed at once, nearly each would be reset
+                    assert send_raw(service, make_raw(body)).startswith(b"HTTP/1.1 503 ")
+                    assert len(service._turned_away) <= mcpkit.MAX_TURNED_AWAY
+            first.sendall(make_raw(PING))
+            assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
+    assert wait_until(lambda: not service._turned_away)
+
+
+def test_a_client_that_sips_its_answer_is_cut_off_in_time():
+    server = Server("x", read_seconds=0.1)
+    server.tool(name="flood")(lambda: "x" * 30_000_000)
+    with mcpkit.HTTPService(server, port=0) as service, socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(WAIT)
+        sock.connect(service.server_address)
+        sock.sendall(make_raw(json.dumps(tool_call("flood")).encode()))
+        pause, count = threading.Event(), 0
+        while count == 0 or service._connections:        # a little before each send would give up
+            assert sock.recv(2048) and count < WAIT / 0.02
+            count += 1
+            pause.wait(0.02)
+        assert count < 10_000                            # which is not all of it
+
+
+def test_a_client_that_is_slow_but_not_too_slow_gets_all_of_its_answer():
+    server = Server("x", read_seconds=WAIT)
+    server.tool(name="flood")(lambda: "x" * 30_000_000)
+    with mcpkit.HTTPService(server, port=0) as service:
+        reply = ask(service, tool_call("flood"))
+    assert len(find_text(reply.json)) == 30_000_000
 
 
 ORIGINS = {
@@ -8674,6 +9084,21 @@ def test_the_probe_tells_of_a_redirect_that_it_followed(pong):
         report = mcpkit.probe(peer.url, era="legacy")
     assert find_check(report, "step")["message"] == (
         "initialize was answered with HTTP 308, Location: /new")
+    assert len([check for check in report["checks"] if check["id"] == "legacy-step"]) == 1
+    (layer,) = [layer for layer in report["layers"] if layer["name"] == "http"]
+    assert (layer["status"], layer["message"]) == ("note", "HTTP 308 to a POST, on to /new")
+    assert layer["hint"].startswith("give clients the URL that it leads to")
+
+
+def test_the_deep_checks_are_of_the_url_that_redirects_lead_to(quick):
+    def answer(asked):
+        return redirect("307 Moved", "/mcp/") if asked.path == "/mcp" else old_peer(asked)
+
+    with Peer(answer) as peer:
+        mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
+    deep = [asked for asked in peer.asked if isinstance(asked.message, dict)
+            and str(asked.message.get("id", "")).startswith("probe-")]
+    assert len(deep) > 10 and {asked.path for asked in deep} == {"/mcp/"}
 
 
 # ---- connections
@@ -8724,6 +9149,10 @@ OK_AB = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"
     "HTTP 1.0": (False, b"ab", b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nab"),
     "HTTP 1.0, kept": (True, b"ab", b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n"
                                     b"Content-Length: 2\r\n\r\nab"),
+    "chunks and a length": (False, b"ab", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"
+                            b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
+    "chunks of HTTP 1.0": (False, b"ab", b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n"
+                           b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
     "heads that only announce": (True, b"ab", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\n"
                                               b"Link: x\r\n\r\n" + OK_AB),
 })
@@ -8766,6 +9195,69 @@ def test_what_is_wrong_with_an_answer_is_said_in_one_line(words, data):
     with pytest.raises(TransportError, match=words) as caught:
         exchange(data)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+HEAD_OK = b"HTTP/1.1 200 OK\r\n"
+TOLD = HEAD_OK + b"Transfer-Encoding: chunked\r\n"
+ANSWERS_ON_THE_WIRE = {           # (status, body, whether the connection is kept), or the error's words
+    "a coding and a length before it": ((200, b"ab", False), HEAD_OK + b"Content-Length: 9\r\n"
+                                        b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
+    "lengths that agree": ((200, b"ab", True), HEAD_OK + b"Content-Length: 2\r\n"
+                           b"Content-Length: 2\r\n\r\nab"),
+    "lengths that differ": ("its Content-Length is 2, 3", HEAD_OK + b"Content-Length: 2\r\n"
+                            b"Content-Length: 3\r\n\r\nab"),
+    **{f"a length of {length}": ("its Content-Length is", HEAD_OK + (
+        f"Content-Length: {length}\r\n\r\nab").encode("latin-1"))
+       for length in ("+2", "-2", "2_0", "0x2", "2;", "\xb2", "2 2", "9" * 19)},
+    "an unknown coding": ("its Transfer-Encoding is gzip", HEAD_OK + b"Transfer-Encoding: gzip\r\n\r\n"),
+    "a coding twice": ("its Transfer-Encoding is chunked, chunked",
+                       TOLD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "trailers and extensions": ((200, b"ab", True), TOLD + b"\r\n2;x=1\r\nab\r\n0;y\r\nX: 1\r\n\r\n"),
+    "lines that end with LF": ((200, b"ab", True), OK_AB.replace(b"\r\n", b"\n")),
+    "a chunk size with a sign": ("a chunk size is malformed", TOLD + b"\r\n+2\r\nab\r\n0\r\n\r\n"),
+    "a chunk too long": ("longer than its size says", TOLD + b"\r\n1\r\nab\r\n0\r\n\r\n"),
+    "a bad trailer": ("a trailer is malformed", TOLD + b"\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n"),
+    "a space before a colon": ("a header line is malformed", HEAD_OK + b"Content-Length : 2\r\n\r\nab"),
+    "a NUL in a value": ("a header line is malformed", HEAD_OK + b"X: \0\r\n\r\nab"),
+    "a bare CR in a value": ("a header line is malformed", HEAD_OK + b"X: a\rb\r\n\r\nab"),
+    "a body after 204": ((204, b"", True), b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n"),
+    "a body after 304": ((304, b"", True), b"HTTP/1.1 304 Not\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    "an answer that goes on": ((200, b"ab", False), HEAD_OK + b"\r\nab"),
+    "a protocol that is switched": ((101, b"ab", False), b"HTTP/1.1 101 Switching\r\n\r\nab"),
+    "too much": ("larger than 1,000 bytes", HEAD_OK + b"\r\n" + b"a" * 1001),
+    "too much, in chunks": ("larger than 1,000 bytes", TOLD + b"\r\n" + b"1\r\na\r\n" * 1001),
+    "another version": ("does not answer in HTTP", b"HTTP/2 200\r\n\r\n"),
+    "no status": ("does not answer in HTTP", b"HTTP/1.1 0200 OK\r\n\r\n"),
+    "the mark of a text": ("does not answer in HTTP", b"\xef\xbb\xbf" + OK_AB),
+    "an empty line before": ("does not answer in HTTP", b"\r\n" + OK_AB),
+}
+
+
+@table("outcome, data", ANSWERS_ON_THE_WIRE)
+def test_an_answer_is_the_same_however_it_is_cut(outcome, data):
+    pieces = cut_everywhere(data) if len(data) < 500 else ([data], [data[:99], data[99:]])
+    for parts in (tuple(filter(None, each)) for each in pieces):
+        if isinstance(outcome, str):
+            with pytest.raises(MCPKitError, match=outcome):
+                exchange(*parts)
+        else:
+            response, body, _ = exchange(*parts)
+            assert (response.status, body, response.leaves_connection) == outcome
+
+
+@pytest.mark.parametrize("name", ["trailers and extensions", "lengths that agree"])
+def test_an_answer_that_ends_too_early_is_an_error_wherever_it_ends(name):
+    outcome, data = ANSWERS_ON_THE_WIRE[name]
+    for end in range(len(data)):
+        with pytest.raises(TransportError):
+            exchange(*[data[:end]] if end else [])
+
+
+def test_what_follows_an_answer_is_not_taken_for_the_next_one():
+    for outcome, data in ANSWERS_ON_THE_WIRE.values():
+        if not isinstance(outcome, str) and outcome[2]:
+            response, body, connection = exchange(data + OK_AB)
+            assert body == outcome[1] and not connection.is_quiet
 
 
 def test_who_answers_before_it_has_read_everything_is_heard():
@@ -9421,6 +9913,35 @@ def test_a_bad_answer_is_an_error_that_says_what_was_seen(case):
         with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=200_000) as client:
             with pytest.raises(kind, match=words):
                 client.request("x/y")
+
+
+@pytest.mark.parametrize("session", ["a\x01b", "\xe9", "s\x7f", "a\tb"])
+def test_a_session_id_that_no_header_can_carry_is_the_servers_fault(session):
+    with Peer(lambda asked: legacy_peer(asked, session=session)) as peer:
+        with pytest.raises(ProtocolError, match="no header can carry the session id that the server"):
+            Client(peer.url, era="legacy", timeout=WAIT).connect()
+        report = mcpkit.probe(peer.url, deep=True)
+    assert peer.methods[0] == "initialize" and report["verdict"] in ("fail", "partial")
+
+
+@pytest.mark.parametrize("event_id", ["\xe9", "a\x0bb", " x", "\x1b[2J"])
+def test_an_event_id_that_no_header_can_carry_is_not_gone_on_from(event_id):
+    with Peer(lambda asked: legacy_peer(asked, x_y=lambda asked: stream_answer(
+            b"id: " + event_id.encode() + b"\ndata:\n\n"))) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            with pytest.raises(ProtocolError, match="ended before the response"):
+                client.request("x/y")
+    assert "GET" not in peer.methods
+
+
+def test_a_list_that_goes_on_and_on_is_read_to_the_size_of_an_answer(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_ANSWER_BYTES", 1000)
+    cursors = itertools.count()
+    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(result(
+            asked, {"tools": [{"name": "x" * 300}], "nextCursor": str(next(cursors))})))) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert len(client.list_tools()) == 3
+            assert client.warnings == ["tools/list: only the first 3 pages were read"]
 
 
 def test_c27_a_connection_that_is_reset_inside_a_stream_is_an_error_that_names_the_request():
@@ -11854,6 +12375,7 @@ def test_our_own_servers_keep_every_rule_of_both_eras(quick, tmp_path):
 
 def test_the_rules_are_told_apart_and_say_what_to_do():
     assert len({rule.id for rule in mcpkit.RULES}) == len(mcpkit.RULES) >= 40
+    assert f"against {len(mcpkit.RULES)} rules of the specification" in README
     for rule in mcpkit.RULES:
         assert rule.level in ("MUST", "SHOULD") and rule.about and rule.hint
         assert rule.legacy or rule.modern
@@ -12215,36 +12737,38 @@ def test_the_deep_checks_look_for_a_card_at_the_endpoint():
     assert "says version 9, the server 1" in find_check(report, "card")["message"]
 
 
-PROBED_ISSUER_DOCUMENT = {"issuer": "ORIGIN/t1", "authorization_endpoint": "ORIGIN/authorize",
-          "token_endpoint": "ORIGIN/token", "code_challenge_methods_supported": ["S256"],
-          "registration_endpoint": "ORIGIN/register"}
-RESOURCE_DOCUMENT = {"resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN/t1"],
-            "scopes_supported": ["read", "write"]}
+ISSUER_FOUND = {"issuer": "ORIGIN/t1", "authorization_endpoint": "ORIGIN/authorize",
+                "token_endpoint": "ORIGIN/token", "code_challenge_methods_supported": ["S256"],
+                "registration_endpoint": "ORIGIN/register"}
+RESOURCE_FOUND = {"resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN/t1"],
+                  "scopes_supported": ["read", "write"]}
 PROBED_AS = "/.well-known/oauth-authorization-server/t1"
 NEXT = "a client would log in after registering itself, at ORIGIN/authorize, for ORIGIN/mcp"
 ADMISSIONS = {     # challenge, documents by path: (path, outcome) of what was asked, what is said
     "C117 the URL that is named comes first": (
-        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"', {"/x/prm": RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT},
+        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"',
+        {"/x/prm": RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
         [("/x/prm", "HTTP 200"), (PROBED_AS, "HTTP 200")], [NEXT + ", with the scopes a b"]),
     "C117 then the path, then the root": (
-        "Bearer", {PRM: RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT},
+        "Bearer", {PRM: RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
         [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 200"), (PROBED_AS, "HTTP 200")],
         [NEXT + ", with the scopes read write"]),
     "C117 a broken server stops it": (
-        "Bearer", {PRM + "/mcp": 503, PRM: RESOURCE_DOCUMENT}, [(PRM + "/mcp", "HTTP 503")],
+        "Bearer", {PRM + "/mcp": 503, PRM: RESOURCE_FOUND}, [(PRM + "/mcp", "HTTP 503")],
         ["there is no protected resource metadata"]),
     "C118 another scheme before, and a parameter twice": (
         'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata = "ORIGIN/b", '
-        'error="again"', {"/b": RESOURCE_DOCUMENT, PROBED_AS: PROBED_ISSUER_DOCUMENT}, [("/b", "HTTP 200"), (PROBED_AS, "HTTP 200")],
+        'error="again"', {"/b": RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
+        [("/b", "HTTP 200"), (PROBED_AS, "HTTP 200")],
         ["the challenge has error more than once", NEXT]),
     "C120 the three places of an issuer": (
-        "Bearer", {PRM + "/mcp": RESOURCE_DOCUMENT, PROBED_AS: b"<p>home",
-                   "/t1/.well-known/openid-configuration": PROBED_ISSUER_DOCUMENT},
+        "Bearer", {PRM + "/mcp": RESOURCE_FOUND, PROBED_AS: b"<p>home",
+                   "/t1/.well-known/openid-configuration": ISSUER_FOUND},
         [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200 with text/html, no JSON object"),
          ("/.well-known/openid-configuration/t1", "HTTP 404"),
          ("/t1/.well-known/openid-configuration", "HTTP 200")], [NEXT]),
     "C120 an issuer that no client may use": (
-        "Bearer", {PRM + "/mcp": {**RESOURCE_DOCUMENT, "resource": "ORIGIN/mcp/"},
+        "Bearer", {PRM + "/mcp": {**RESOURCE_FOUND, "resource": "ORIGIN/mcp/"},
                    PROBED_AS: {"issuer": "ORIGIN/t1/"}},
         [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200")],
         ["the metadata is of ORIGIN/mcp/, and not, to the byte, of ORIGIN/mcp",
@@ -12341,6 +12865,8 @@ def test_a_server_of_one_era_passes_and_the_other_is_a_note():
         report = mcpkit.probe(peer.url)
     assert report["verdict"] == "pass" and report["eras"]["modern"]["verdict"] == "fail"
     assert all(check["status"] in ("ok", "note") for check in report["checks"])
+
+
 CHALLENGE = 'WWW-Authenticate: Bearer resource_metadata="http://127.0.0.1:1/prm"'
 FAILING = {                       # what is answered: the verdict, the layer, words of the headline
     "405 to everything": (http_answer(b"", "405 Method Not Allowed", "text/plain", "Allow: GET"),
@@ -12484,8 +13010,6 @@ def test_a_stdio_server_is_probed_too():
     assert mcpkit.probe(["no-such-command-anywhere"])["verdict"] == "unreachable"
 
 
-
-
 @cases(FAILING)
 def test_a_server_that_does_not_work_gets_a_headline_that_names_what_was_seen(case):
     answer, verdict, layer, words = case
@@ -12604,6 +13128,16 @@ def test_a_certificate_that_is_trusted_is_described(certificates, monkeypatch):
     assert re.fullmatch(r"TLSv1\.\d, for 127\.0\.0\.1, localhost, issued by CN=Test CA, O=Tests, "
                         r"until \d{4}-\d\d-\d\d", tls["message"]), tls
     assert tls["status"] == "ok" and report["verdict"] == "partial" and len(peer.asked) == 3
+
+
+def test_a_certificate_that_is_not_checked_is_described_with_a_note(certificates):
+    with Peer(legacy_peer, tls=certificates.server("alone.pem")) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT,
+                              network=mcpkit.Network(insecure=True))
+    (tls,) = [layer for layer in report["layers"] if layer["name"] == "tls"]
+    assert tls["status"] == "note" and tls["message"].endswith("; not checked")
+    assert report["headline"] == {"layer": "tools", "message": "tools/list names no tool",
+                                  "hint": mcpkit.NO_TOOLS_HINT}
 
 
 def test_c68_tls_and_its_absence_are_told_apart(certificates, pong):
