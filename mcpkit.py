@@ -42,17 +42,21 @@ Contents
     17. WORKERS
     18. CLIENT                  pure
     19. AUTHORIZATION           pure
-    20. HTTP CLIENT
-    21. CLIENT TRANSPORTS
-    22. LOGIN
-    23. CLIENT API
-    24. PROBE CHECKS            pure
-    25. PROBE FINDINGS          pure
-    26. PROBE DISCOVERY
-    27. PROBE
-    28. PROBE REPORTS           pure
-    29. CONFIGURATION           pure
-    30. COMMAND LINE
+    20. TRANSCRIPTS             pure
+    21. HTTP CLIENT
+    22. CLIENT TRANSPORTS
+    23. LOGIN
+    24. CLIENT API
+    25. PROBE CHECKS            pure
+    26. PROBE FINDINGS          pure
+    27. PROBE DISCOVERY
+    28. PROBE
+    29. PROBE REPORTS           pure
+    30. MOCK ANSWERS            pure
+    31. FAULTS                  pure
+    32. RECORD AND REPLAY
+    33. CONFIGURATION           pure
+    34. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -85,17 +89,17 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping,
                              MutableSequence, MutableSet, Sequence, Set)
-from itertools import count, groupby, islice
+from itertools import count, cycle, groupby, islice
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 from typing import get_args, get_origin, get_type_hints
 
 __version__ = "0.1.0"
 __all__ = [
-    "Auth", "Client", "Context", "Elicitation", "Elicited", "GrantError", "HTTPRefusal",
+    "Auth", "Client", "Context", "Elicitation", "Elicited", "Exchange", "GrantError", "HTTPRefusal",
     "MCPError", "MCPKitError", "Network", "OAuth", "Principal", "ProtocolError", "QuestionError",
     "Roots", "SSEEvent", "SSEParser", "Sampling", "SchemaError", "Server", "TokenExchange",
-    "TokenFile", "ToolError", "ToolResult", "TransportError", "UsageError", "main", "probe",
-    "schema_errors",
+    "TokenFile", "ToolError", "ToolResult", "TransportError", "UsageError", "format_transcript",
+    "main", "parse_transcript", "probe", "schema_errors",
 ]
 
 
@@ -345,6 +349,9 @@ PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop rea
 MAX_PROBE_PAGES = 50                   # of a list that is probed
 MAX_PROBES = 16                        # at the same time, of the servers in one file
 PROBE_SILENCE_SECONDS = 3.0            # that one of the deep checks waits for a byte
+AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to what it asks
+LOOK_SECONDS = 0.1                     # how often it is looked whether a client is still there
+REPLAY_LISTEN_SECONDS = 1.0            # for what comes on a stream when all else has been replayed
 PROBE_LISTEN_SECONDS = 0.15            # in which a stream ends after its response, or stays open
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
 MAX_TOKEN_CHARS = 16 * 1024
@@ -7055,14 +7062,22 @@ def is_peer_gone(sock: socket.socket) -> bool:
         return True
 
 
-def _is_ready(sock: socket.socket, direction: str) -> bool:
-    """Return whether a socket can be read or written right now."""
+def is_readable(sock: socket.socket, seconds: float) -> bool:
+    """Return whether something comes from the other end within some seconds, its end included."""
+    try:
+        return _is_ready(sock, "in", seconds)
+    except (OSError, ValueError):
+        return True                          # it is closed: reading it will say so
+
+
+def _is_ready(sock: socket.socket, direction: str, seconds: float = 0.0) -> bool:
+    """Return whether a socket can be read or written now, or within some seconds."""
     if hasattr(select, "poll"):              # select.select stops at descriptor 1024 on Unix
         poller = select.poll()
         poller.register(sock, select.POLLIN if direction == "in" else select.POLLOUT)
-        return bool(poller.poll(0))
+        return bool(poller.poll(int(seconds * 1000)))
     sets = ([sock], [], []) if direction == "in" else ([], [sock], [])
-    return any(select.select(*sets, 0))
+    return any(select.select(*sets, seconds))
 
 
 def _end_input(sock: socket.socket) -> None:
@@ -8733,6 +8748,12 @@ def build_status_error(answer: Incoming) -> MCPKitError:
             f"challenge: {shorten(challenge)}" if challenge else "without saying how (no "
             "WWW-Authenticate)"))
     seen = parse_media_type(answer.headers.get("content-type")) or "no content type"
+    other = find_json(answer.text.encode("utf-8", "surrogatepass")) if (
+        seen == JSON_TYPE and answer.response is None) else None
+    if isinstance(other, dict) and "id" in other and ("result" in other or "error" in other):
+        return ProtocolError(f"no MCP answer: HTTP {answer.status}, a response that has the id "
+                             f"{encode_json(other['id'])[:80]}, which is not that of the request: "
+                             "ids must come back as they were sent")
     return ProtocolError(f"no MCP answer: HTTP {answer.status}, {seen}"
                          + (f": {shorten(answer.text)}" if answer.text.strip() else ", no body"))
 
@@ -9471,7 +9492,592 @@ def build_proof_claims(method: str, url: str, token_id: str, now: float,
 
 
 # =============================================================================================
-# 20. HTTP CLIENT
+# 20. TRANSCRIPTS
+# =============================================================================================
+# In: exchanges. Out: the text of an .http file, numbered and without secrets, which a person can
+# read, and exchanges again; and where two answers differ. Reader and writer are inverse to each
+# other but for what no reader needs: line ends of a body, how its JSON was laid out, its length.
+
+
+class Exchange(NamedTuple):
+    """One HTTP exchange or stdio message pair, as an observer sees it and a transcript keeps it.
+
+    The names of `headers` are in lower case, those of `request_headers` as they were sent, without
+    Host. On stdio, bodies are lines. `error` says why there is no answer, or not all of it.
+    """
+
+    method: str                    # of HTTP, or "stdio"
+    url: str
+    request_headers: Headers
+    request_body: bytes
+    status: Optional[int]
+    headers: Headers
+    answer: bytes                  # the first NOTED_BYTES of its body
+    size: int                      # bytes of it that were read
+    is_stream: bool
+    seconds: float
+    error: Optional[str]
+    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
+    title: str = ""                # in a transcript, "" where it is the method
+
+
+NOTED_BYTES = 1024 * 1024               # of a body that an observer gets
+CLIENT_LEFT = "the client went away"    # the error of an exchange that is not the server's fault
+
+
+def find_json(data: bytes) -> Any:
+    """Return the JSON value in bytes, None when they are none."""
+    try:
+        return parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+    except ValueError:
+        return None
+
+
+def find_title_of(exchange: Exchange) -> str:
+    """Return what an exchange is about: the JSON-RPC method, or what there is instead."""
+    value = find_json(exchange.request_body) if exchange.request_body else None
+    if isinstance(value, list):
+        return f"a batch of {len(value)}"
+    if isinstance(value, dict):
+        return shorten(value.get("method", "a response"))
+    return f"{exchange.method}, a body that is no JSON" if exchange.request_body else (
+        exchange.method)
+
+
+# ---- secrets
+
+# Headers whose values let somebody in.
+SECRET_HEADERS = re.compile(
+    r"authorization|cookie|token|secret|password|session-id|api-?key|credential|dpop",
+    re.IGNORECASE)
+PLACEHOLDER = re.compile(r"<(?:secret|session)-(\d+)>")
+
+
+class Redaction:
+    """Puts a placeholder in the place of each secret, always the same for the same.
+
+    Secrets are the values of secret headers, also where they are repeated elsewhere, members and
+    query parameters with such names, and those that are given. The placeholders that a transcript
+    has already are kept.
+    """
+
+    # The bounds keep the search linear in a text that is all quotes and tokens.
+    _MEMBER = re.compile(r'("(?!progressToken")[^"]{0,40}(?:authorization|token|secret|password|'
+                         r'api_?key|session_?id)"\s{0,9}:\s{0,9}")((?:[^"\\]|\\.)*)(?=")',
+                         re.IGNORECASE)
+    _QUERY = re.compile(r"([?&][^=&#\s]{0,40}(?:token|secret|password|key|code|sig|session_?id)"
+                        r"[^=&#\s]{0,40}=)([^&#\s\"]*)", re.IGNORECASE)
+
+    def __init__(self, secrets_given: Iterable[str] = ()):
+        self._names: Dict[str, str] = {}          # a secret to its placeholder
+        self._last = 0                            # the highest number of a placeholder
+        for secret in secrets_given:
+            self._find_name(secret)
+
+    def learn(self, exchange: Exchange) -> None:
+        """Take in the secrets of an exchange, so that they are known wherever they stand."""
+        both = (exchange.request_headers, exchange.headers)
+        texts = [exchange.url, *(value for headers in both for value in headers.values()),
+                 *(body.decode("utf-8", "replace") for body in (exchange.request_body,
+                                                                exchange.answer))]
+        self._last = max(self._last, 0, *(int(number) for text in texts
+                                          for number in PLACEHOLDER.findall(text)))
+        for headers in both:
+            for name, value in headers.items():
+                if SECRET_HEADERS.search(name):
+                    self._find_name(self._split_header(value)[1], name)
+
+    def hide(self, text: str) -> str:
+        """Return text without secrets."""
+        for secret in sorted(self._names, key=len, reverse=True):
+            if len(secret) >= 6:                  # a shorter one would be found in any text
+                text = text.replace(secret, self._names[secret])
+        for pattern in (self._MEMBER, self._QUERY):
+            text = pattern.sub(lambda match: match[1] + self._find_name(match[2], match[1]), text)
+        return text
+
+    def hide_header(self, name: str, value: str) -> str:
+        """Return the value of a header without secrets."""
+        if not SECRET_HEADERS.search(name):
+            return self.hide(value)
+        scheme, secret = self._split_header(value)
+        return scheme + self._find_name(secret, name)
+
+    def _split_header(self, value: str) -> Tuple[str, str]:
+        """Return the scheme of credentials with a space, and what is secret."""
+        scheme, separator, secret = value.rpartition(" ")
+        is_plain = separator and "," not in value and "=" not in scheme
+        return (scheme + separator, secret) if is_plain else ("", value)
+
+    def _find_name(self, secret: str, name: str = "") -> str:
+        """Return the placeholder of what a header or member with a name has."""
+        if not secret or PLACEHOLDER.fullmatch(secret):
+            return secret
+        if secret not in self._names:
+            self._last += 1
+            kind = "session" if "session" in name.lower() else "secret"
+            self._names[secret] = f"<{kind}-{self._last}>"
+        return self._names[secret]
+
+
+# ---- exchanges to text
+
+# What a body's length and coding made necessary is left out: the body is kept as it was meant.
+_FRAMING = frozenset({"host", "content-length", "content-encoding"})
+_REQUEST_FRAMING = _FRAMING | {"accept-encoding", "connection", "transfer-encoding"}
+# Headers whose values differ each time; they are what all transcripts have in the same words.
+VOLATILE_HEADERS = {"date": "<http-date>"}
+# How lines begin that are no part of a body; one that has to begin so is escaped.
+_TAKEN = re.compile(r"#|//|\\|HTTP/|[<>] ")
+
+
+def format_transcript(exchanges: Sequence[Exchange], hidden: Iterable[str] = ()) -> str:
+    """Return exchanges in the form of an .http file: numbered, titled, without secrets.
+
+    Dates are not kept, so that two transcripts can be compared; of `hidden` secrets, nothing is.
+    """
+    redaction = Redaction(hidden)
+    for exchange in exchanges:
+        redaction.learn(exchange)
+    return "\n\n".join(format_block(number, format_exchange(exchange, redaction))
+                       for number, exchange in enumerate(exchanges, 1))
+
+
+def format_block(number: int, text: str) -> str:
+    """Return what format_exchange made of an exchange, as the block with a number."""
+    return f"### {number} \u00b7 {text}"
+
+
+def format_exchange(exchange: Exchange, redaction: Redaction) -> str:
+    """Return an exchange as its title, its request and its answer."""
+    title = escape_text(redaction.hide(exchange.title or find_title_of(exchange)))
+    if not is_of_http(exchange):
+        lines = _format_lines(exchange, redaction)
+        return "\n".join([title, *lines, *_format_remarks(exchange)])
+    parts = [f"{title}\n{format_request_head(exchange, redaction)}",
+             format_body(exchange.request_body, redaction)]
+    if exchange.status is None:
+        return "\n\n".join([*parts, *_format_remarks(exchange)])
+    body = format_body(exchange.answer, redaction)
+    if exchange.error and exchange.is_stream and re.search(rb"(\r?\n){2}$", exchange.answer):
+        body += "\n"                              # it broke off between two events, not within one
+    answer = "\n".join([*([body] if body else []), *_format_remarks(exchange)])
+    return "\n\n".join([*parts, format_answer_head(exchange, redaction), answer])
+
+
+def is_of_http(exchange: Exchange) -> bool:
+    """Return whether an exchange is a request and a response of HTTP, and not only messages."""
+    return exchange.method not in ("stdio", "SSE")
+
+
+def _format_remarks(exchange: Exchange) -> List[str]:
+    """Return as comments why an answer is not, or not all of it, there."""
+    said = "no answer" if exchange.status is None and not exchange.answer else "broken off"
+    return [*([f"# cut: {exchange.size:,} bytes in all"] if exchange.size > len(exchange.answer)
+              else []),
+            *([f"# {said}: {escape_text(exchange.error)}"] if exchange.error else [])]
+
+
+def _format_lines(exchange: Exchange, redaction: Redaction) -> Iterator[str]:
+    for mark, data in (("> ", exchange.request_body), ("< ", exchange.answer)):
+        for line in data.split(b"\n") if data else ():
+            text = redaction.hide(line.rstrip(b"\r").decode("utf-8", "surrogateescape"))
+            yield mark + (escape_json(text) if find_json(line) is not None else format_line(text))
+
+
+def format_request_head(exchange: Exchange, redaction: Redaction) -> str:
+    """Return the first lines of a request."""
+    scheme, _, rest = exchange.url.partition("://")
+    host, separator, path = rest.partition("/")
+    lines = [f"{exchange.method} {redaction.hide(separator + path) or '/'} HTTP/1.1",
+             f"Host: {host}"]
+    lines += [f"{name}: {redaction.hide_header(name, value)}"
+              for name, value in exchange.request_headers.items()
+              if name.lower() not in _REQUEST_FRAMING]
+    return "\n".join(map(escape_text, lines))
+
+
+def format_answer_head(exchange: Exchange, redaction: Redaction) -> str:
+    """Return the first lines of an answer."""
+    lines = [f"HTTP/1.1 {exchange.status} {REASONS.get(exchange.status, '')}".rstrip()]
+    for name, value in sorted(exchange.headers.items()):
+        if name not in _FRAMING:
+            shown = VOLATILE_HEADERS.get(name) or redaction.hide_header(name, value)
+            lines.append(f"{'-'.join(map(str.capitalize, name.split('-')))}: {shown}")
+    return "\n".join(map(escape_text, lines))
+
+
+def format_body(data: bytes, redaction: Redaction) -> str:
+    """Return a body as lines: JSON is indented, all else is as it is."""
+    value = find_json(data)
+    if isinstance(value, (dict, list)):
+        return escape_json(redaction.hide(json.dumps(value, indent=2, ensure_ascii=False)))
+    text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").strip("\n")
+    return "\n".join(map(format_line, redaction.hide(text).split("\n")))
+
+
+def format_line(line: str) -> str:
+    """Return a line of a body so that it can be seen, and taken for nothing else."""
+    name, _, value = line.partition(":")
+    if name == "data" and not line.isprintable() and find_json(value.encode("utf-8", "replace")):
+        line = escape_json(line)
+    if line.replace("\t", " ").isprintable() and not _TAKEN.match(line):
+        return line
+    return "\\" + escape_text(line.replace("\\", "\\\\"))
+
+
+def escape_json(text: str) -> str:
+    """Return JSON in which what cannot be seen is escaped as JSON does."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() or character == "\n"
+                   else encode_json(character)[1:-1] for character in text)
+
+
+# ---- text to exchanges
+
+Lines = List[Tuple[int, str]]           # with their numbers
+
+_TITLE = re.compile(r"###(?!#)[ \t]*(?:\d+[ \t]*\u00b7[ \t]*)?(.*)")
+_REQUEST = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]+(\S+)(?:[ \t]+HTTP/[0-9.]+)?[ \t]*")
+_ANSWER = re.compile(r"HTTP/[0-9.]+[ \t]+(\d{3})\b.*")
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))")
+_CONTROLS = {"r": "\r", "n": "\n", "t": "\t"}
+_REMARK = re.compile(r"# (?:no answer|broken off): (.*)")
+_CUT = re.compile(r"# cut: ([0-9,]+) bytes in all")
+
+
+def parse_transcript(text: str) -> List[Exchange]:
+    """Return the exchanges in the text of a transcript; raises UsageError naming the line.
+
+    Written by hand it may have CRLF, no version after the path, no answers, and lines that begin
+    with # or // and say something to people.
+    """
+    blocks: List[Tuple[str, Lines]] = [("", [])]
+    for number, line in enumerate(text.lstrip("\ufeff").replace("\r\n", "\n").split("\n"), 1):
+        match = _TITLE.fullmatch(line)
+        if match is not None:
+            blocks.append((match[1].strip(), []))
+        else:
+            blocks[-1][1].append((number, line))
+    found = [parse_block(title, lines) for title, lines in blocks]
+    return [exchange for exchange in found if exchange is not None]
+
+
+def parse_block(title: str, lines: Lines) -> Optional[Exchange]:
+    """Return the exchange in the lines below a title, None where there is nothing to read."""
+    start = next((index for index, (_, line) in enumerate(lines)
+                  if line.strip() and not is_comment(line)), None)
+    if start is None:
+        return None
+    number, first = lines[start]
+    try:
+        parse = _parse_lines if first[:1] in ("<", ">") else _parse_http
+        exchange = parse(lines[start:], _find_remarks(lines))
+    except UnicodeEncodeError as error:
+        raise UsageError(f"line {number} begins an exchange with an escape that is no character: "
+                         f"{error.reason}") from None
+    return exchange if title == find_title_of(exchange) else exchange._replace(title=title)
+
+
+def is_comment(line: str) -> bool:
+    """Return whether a line of a transcript is there for people only."""
+    return line.startswith(("#", "//"))
+
+
+def _find_remarks(lines: Lines) -> Tuple[Optional[str], Optional[int]]:
+    """Return why an answer is not complete, and how large it was, None where nothing says so."""
+    said = [_REMARK.fullmatch(line) for _, line in lines]
+    sizes = [_CUT.fullmatch(line) for _, line in lines]
+    return (next((match[1] for match in said if match), None),
+            next((int(match[1].replace(",", "")) for match in sizes if match), None))
+
+
+def _parse_lines(lines: Lines, remarks: tuple) -> Exchange:
+    """Return a message on stdio, and what came back for it."""
+    sides: Dict[str, List[bytes]] = {">": [], "<": []}
+    for number, line in lines:
+        if line.strip() and not is_comment(line):
+            if line[:2] not in ("> ", "< ", ">", "<"):
+                raise UsageError(f"line {number} of stdio begins with neither > nor <: "
+                                 + shorten(line, 60))
+            sides[line[0]].append(_parse_body_line(line[2:]))
+    answer = b"\n".join(sides["<"])
+    error, size = remarks
+    return Exchange("stdio", "", {}, b"\n".join(sides[">"]), None, {}, answer,
+                    size or len(answer), False, 0.0, error)
+
+
+def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
+    """Return an exchange of HTTP: a request, and an answer if there is one."""
+    end = next((index for index, (_, line) in enumerate(lines) if _ANSWER.fullmatch(line)),
+               len(lines))
+    number, first = lines[0]
+    match = _REQUEST.fullmatch(first)
+    if match is None:
+        raise UsageError(f"line {number} is no request: METHOD /path HTTP/1.1, or > and a line of "
+                         f"stdio, but is {shorten(first, 60)}")
+    sent, body = _parse_headers(lines[1:end])
+    host = next((value for name, value in sent.items() if name.lower() == "host"), "localhost")
+    url = match[2] if "://" in match[2] else f"http://{host}{match[2]}"
+    headers, answer = _parse_headers(lines[end + 1:])
+    headers = {name.lower(): value for name, value in headers.items()}
+    status = int(_ANSWER.fullmatch(lines[end][1])[1]) if end < len(lines) else None
+    error, size = remarks
+    data = _parse_body(answer)
+    is_stream = status is not None and parse_media_type(headers.get("content-type")) == STREAM_TYPE
+    if is_stream and data:
+        texts = [line for _, line in answer]
+        end = next((index for index, line in enumerate(texts) if _REMARK.fullmatch(line)), 0)
+        data += b"\n\n" if not end or not texts[end - 1] else b"\n"
+    return Exchange(match[1], url, {name: value for name, value in sent.items()
+                                    if name.lower() != "host"}, _parse_body(body), status, headers,
+                    data, size or len(data), is_stream, 0.0, error)
+
+
+def _parse_headers(lines: Lines) -> Tuple[Headers, Lines]:
+    """Return the headers at the start of lines, and the lines after the blank one below them."""
+    headers: Headers = {}
+    for index, (number, line) in enumerate(lines):
+        if not line.strip():
+            return headers, lines[index + 1:]
+        name, colon, value = line.partition(":")
+        if not is_comment(line):
+            if not (colon and _TOKEN.fullmatch(name)):
+                raise UsageError(f"line {number} is no header, and no blank line comes before it: "
+                                 + shorten(line, 60))
+            headers[name] = value.strip()
+    return headers, []
+
+
+def _parse_body(lines: Lines) -> bytes:
+    """Return the bytes of a body, JSON without what was only there to be read."""
+    texts = [_parse_body_line(line) for _, line in lines if not is_comment(line)]
+    data = b"\n".join(texts).strip(b"\n")
+    value = find_json(data)
+    return format_message(value) if isinstance(value, (dict, list)) else data
+
+
+def _parse_body_line(line: str) -> bytes:
+    """Return the bytes that format_line shows as a line."""
+    if line.startswith("\\"):
+        line = _ESCAPE.sub(lambda match: (
+            _CONTROLS.get(match[4], match[4]) if match[4] else
+            chr(int(match[1] or match[2] or match[3], 16))), line[1:])
+    return line.encode("utf-8", "surrogateescape")
+
+
+# ---- where two answers differ
+
+class Difference(NamedTuple):
+    """A member of an answer that is not what it was; ABSENT stands for nothing."""
+
+    path: str
+    was: Any
+    now: Any
+
+    def __str__(self) -> str:
+        was, now = ("absent" if value is ABSENT else shorten(value)
+                    for value in (self.was, self.now))
+        return f"{escape_text(self.path)}: was {was}, is {now}"
+
+
+ABSENT = object()
+
+# Members that differ each time, wherever they stand.
+VOLATILE_MEMBERS = ("progressToken", "requestState", "taskId", "createdAt", "lastUpdatedAt",
+                    "nextCursor")
+# Headers of an answer that mean something to a client of MCP, and how their values are compared.
+COMPARED_HEADERS = {
+    "content-type": parse_media_type, "mcp-session-id": bool, "allow": str, "location": str,
+    "www-authenticate": str,
+}
+
+
+def build_ignored(patterns: Iterable[str]) -> Callable[[str], Any]:
+    """Return what tells whether a path is ignored, by patterns like `result.tools[*].title`.
+
+    A pattern covers all that is below it; one without dots means members of that name anywhere.
+    """
+    parts = []
+    for pattern in (*VOLATILE_MEMBERS, *patterns):
+        start = "" if re.search(r"[.\[]", pattern) else r"(?:.*[.\]])?"
+        text = re.escape(pattern).replace(r"\*", r"[^.\[\]]*")
+        parts.append(f"{start}{text}(?![^.\\[])")
+    return re.compile("|".join(parts)).match
+
+
+def compare_answers(was: Exchange, now: Exchange, is_ignored: Callable[[str], Any]
+                    ) -> List[Difference]:
+    """Return where the answer that came now is not the one that is in a transcript."""
+    found = list(_compare_heads(was, now))
+    before, after = find_parts(was), find_parts(now)
+    if not before and not after and is_of_http(was) and is_of_http(now):
+        before, after = ({"body": exchange.answer.decode("utf-8", "replace").strip()}
+                         for exchange in (was, now))
+    for label in (*before, *(label for label in after if label not in before)):
+        pair = before.get(label, ABSENT), after.get(label, ABSENT)
+        found += compare_values(*pair, label, is_ignored)
+    return [difference for difference in found if not is_ignored(difference.path)]
+
+
+def _compare_heads(was: Exchange, now: Exchange) -> Iterator[Difference]:
+    if now.error and not was.error:
+        yield Difference("answer", "complete", now.error)
+    if was.status is None or now.status is None:
+        return                                    # on stdio there is none
+    if was.status != now.status:
+        yield Difference("status", was.status, now.status)
+    for name, read in COMPARED_HEADERS.items():
+        values = [exchange.headers.get(name) for exchange in (was, now)]
+        if read(values[0] or "") != read(values[1] or ""):
+            yield Difference(f"headers.{name}", *(ABSENT if value is None else value
+                                                  for value in values))
+
+
+def find_messages(exchange: Exchange) -> List[Any]:
+    """Return the JSON-RPC messages in an answer, whatever carried them."""
+    if exchange.is_stream and is_of_http(exchange):
+        events = SSEParser().feed(exchange.answer)
+        values = [find_json(event.data.encode("utf-8", "surrogatepass")) for event in events
+                  if event.event == "message"]
+    elif is_of_http(exchange):
+        values = [find_json(exchange.answer)]
+    else:
+        values = list(map(find_json, exchange.answer.split(b"\n")))
+    return [part for value in values for part in (value if isinstance(value, list) else [value])
+            if isinstance(part, dict)]
+
+
+def find_parts(exchange: Exchange) -> Dict[str, Any]:
+    """Return what an answer says by the path at which it is shown.
+
+    The response's own members have no more of a path; other messages are counted by method.
+    """
+    parts: Dict[str, Any] = {}
+    seen: Dict[str, int] = {}
+    for message in find_messages(exchange):
+        method = message.get("method")
+        name = str(method) if "method" in message else ""
+        seen[name] = seen.get(name, 0) + 1
+        start = f"{name}[{seen[name]}]" if name or seen[name] > 1 else ""
+        for member in ("params",) if name else ("id", "result", "error"):
+            if member in message:
+                parts[f"{start}.{member}" if start else member] = message[member]
+    return parts
+
+
+def compare_values(was: Any, now: Any, path: str, is_ignored: Callable[[str], Any]
+                   ) -> Iterator[Difference]:
+    """Yield where two JSON values differ."""
+    if is_ignored(path):
+        return
+    if isinstance(was, dict) and isinstance(now, dict):
+        parts = [(f"{path}.{name}", name) for name in {**was, **now}]
+    elif isinstance(was, list) and isinstance(now, list):
+        was, now = _name_items(was, now)
+        parts = [(f"{path}[{name}]", name) for name in {**was, **now}]
+    else:
+        if was != now or isinstance(was, bool) != isinstance(now, bool):
+            yield Difference(path, was, now)
+        return
+    for inner, name in parts:
+        yield from compare_values(was.get(name, ABSENT), now.get(name, ABSENT), inner, is_ignored)
+
+
+def _name_items(*lists: list) -> List[Dict[Any, Any]]:
+    """Return the items of lists by what all of them are called, else by their places."""
+    for member in ("name", "uri", "uriTemplate"):
+        named = [{item[member]: item for item in items if isinstance(item, dict)
+                  and isinstance(item.get(member), str)} for items in lists]
+        if all(map(len, lists)) and list(map(len, named)) == list(map(len, lists)):
+            return named
+    return [dict(enumerate(items)) for items in lists]
+
+
+# ---- a transcript's requests, sent again
+
+# What a server gives out and a client brings back, wherever it stands.
+CARRIED_MEMBERS = ("requestState", "taskId", "nextCursor", "sessionId")
+
+
+class Carried:
+    """What a client has to carry over: what a server said in a transcript, to what it says now."""
+
+    def __init__(self) -> None:
+        self._texts: Dict[str, str] = {}
+        self._versions: Dict[str, str] = {}
+        self._ids: Dict[Any, Any] = {}            # of the server's own requests
+
+    def learn(self, was: Exchange, now: Exchange) -> None:
+        """Take in what an answer gives out: the session, versions, states, cursors, ids."""
+        self._pair(was.headers.get("mcp-session-id"), now.headers.get("mcp-session-id"))
+        before, after = find_messages(was), find_messages(now)
+        self.learn_questions(before, after)
+        self._learn_value(*([message.get("result") for message in messages
+                             if "result" in message] for messages in (before, after)))
+
+    def learn_questions(self, before: List[dict], after: List[dict]) -> None:
+        """Take in the ids of what the server asks."""
+        self._ids.update(zip(*([message["id"] for message in messages if is_request(message)]
+                               for messages in (before, after))))
+
+    def apply(self, exchange: Exchange) -> Exchange:
+        """Return an exchange with the request that a client would send now, and no answer.
+
+        A header that holds a placeholder, of which nobody has the secret, is left out.
+        """
+        exchange = exchange._replace(status=None, headers={}, answer=b"", size=0, error=None)
+        headers = {}
+        for name, value in exchange.request_headers.items():
+            table = self._versions if name.lower() == "mcp-protocol-version" else self._texts
+            value = table.get(value, value)
+            if not PLACEHOLDER.search(value):
+                headers[name] = value
+        value = find_json(exchange.request_body)
+        if value is None:
+            return exchange._replace(request_headers=headers)
+        if isinstance(value, dict) and "method" not in value:
+            value["id"] = self._ids.get(find_request_id(value), value.get("id"))
+        return exchange._replace(request_headers=headers,
+                                 request_body=format_message(self._replace(value)))
+
+    def restore(self, exchange: Exchange) -> Exchange:
+        """Return an exchange in which what stood for a secret in the transcript does so again."""
+        pairs = [(now, was) for was, now in self._texts.items() if PLACEHOLDER.fullmatch(was)]
+        headers, answer = dict(exchange.headers), exchange.answer
+        for now, was in pairs:
+            headers = {name: value.replace(now, was) for name, value in headers.items()}
+            answer = answer.replace(now.encode("utf-8"), was.encode("utf-8"))
+        return exchange._replace(headers=headers, answer=answer)
+
+    def _pair(self, was: Optional[str], now: Optional[str]) -> None:
+        if was and now:
+            self._texts[was] = now
+
+    def _learn_value(self, was: Any, now: Any) -> None:
+        if isinstance(was, list) and isinstance(now, list):
+            for pair in zip(was, now):
+                self._learn_value(*pair)
+        for name in was if isinstance(was, dict) and isinstance(now, dict) else ():
+            pair = was[name], now.get(name)
+            if name in CARRIED_MEMBERS and all(isinstance(value, str) for value in pair):
+                self._pair(*pair)
+            elif name == "protocolVersion" and isinstance(pair[1], str):
+                self._versions[str(pair[0])] = pair[1]
+            else:
+                self._learn_value(*pair)
+
+    def _replace(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._replace(part) for name, part in value.items()}
+        if isinstance(value, list):
+            return [self._replace(part) for part in value]
+        return self._texts.get(value, value) if isinstance(value, str) else value
+
+
+# =============================================================================================
+# 21. HTTP CLIENT
 # =============================================================================================
 # In: a request and how long it may take. Out: its response, or the error that says in one line
 # which layer failed. Connections are kept alive; every wait has a limit, and so has every body.
@@ -9978,7 +10584,6 @@ def refuse_answer(way: Way, fault: Any) -> TransportError:
 
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 ANSWER_HEAD_BYTES = 256 * 1024
-NOTED_BYTES = 64 * 1024                 # of a body that an observer gets
 
 
 class HTTPResponse:
@@ -9990,7 +10595,8 @@ class HTTPResponse:
 
     def __init__(self, url: str, method: str, head: StatusHead, connection: Connection, way: Way,
                  waits: Waits, max_bytes: int):
-        self.url, self.status, self.headers = url, head.status, head.headers
+        self.url = url
+        self.status, self.reason, self.headers = head.status, head.reason, head.headers
         self.way, self.connection, self.waits = way, connection, waits
         self.size = self.came = 0
         self.noted = bytearray()
@@ -10060,7 +10666,7 @@ class HTTPResponse:
 
     def finish(self) -> None:
         """Read the end of a stream if it is there already, so that its connection can be kept."""
-        self.waits = self.waits._replace(silence=0.02)
+        self.waits = build_waits(0.02)
         with contextlib.suppress(OSError, MCPKitError):
             self._read_raw()
 
@@ -10328,30 +10934,6 @@ class FormSender:
                 self._pool.give_back(response)
 
 
-# =============================================================================================
-# 21. CLIENT TRANSPORTS
-# =============================================================================================
-# In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
-# each message a POST of its own, or all through the pipes of a child process.
-
-
-class Exchange(NamedTuple):
-    """One HTTP exchange or stdio message pair, as an observer (-v, the probe) sees it."""
-
-    method: str                    # of HTTP, or "stdio"
-    url: str
-    request_headers: Headers
-    request_body: bytes
-    status: Optional[int]
-    headers: Headers
-    answer: bytes                  # the first NOTED_BYTES of its body
-    size: int                      # bytes of it that were read
-    is_stream: bool
-    seconds: float
-    error: Optional[str]
-    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
-
-
 def is_stream(response: HTTPResponse) -> bool:
     """Return whether a response is an event stream."""
     return (response.status == 200
@@ -10362,11 +10944,26 @@ def build_exchange(method: str, url: str, headers: Headers, body: Optional[bytes
                    response: Optional[HTTPResponse], started: float, error: Optional[MCPKitError],
                    notes: Iterable[str] = ()) -> Exchange:
     """Return what an observer sees of a request, and of its response if one came."""
-    seen = ((None, {}, b"", 0, False) if response is None else
-            (response.status, response.headers, bytes(response.noted), response.size,
-             is_stream(response)))
-    return Exchange(method, url, headers, body or b"", *seen, time.monotonic() - started,
-                    str(error) if error else None, tuple(notes))
+    asked = Exchange(method, url, headers, body or b"", None, {}, b"", 0, False, 0.0, None,
+                     tuple(notes))
+    return complete_exchange(asked, response, started, error)
+
+
+def complete_exchange(asked: Exchange, response: Optional[HTTPResponse], started: float,
+                    error: Optional[MCPKitError]) -> Exchange:
+    """Return the exchange of a request, with what has come of it since it started."""
+    asked = asked._replace(seconds=time.monotonic() - started, error=str(error) if error else None)
+    if response is None:
+        return asked
+    return asked._replace(status=response.status, headers=response.headers, size=response.size,
+                          answer=bytes(response.noted), is_stream=is_stream(response))
+
+
+# =============================================================================================
+# 22. CLIENT TRANSPORTS
+# =============================================================================================
+# In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
+# each message a POST of its own, or all through the pipes of a child process.
 
 
 def format_own(message: dict) -> bytes:
@@ -10463,10 +11060,7 @@ class HTTPTransport:
         self._hang_up(request_id)
 
     def _hang_up(self, request_id: Any) -> None:
-        response = self._open_responses.get(request_id)
-        if response is not None:
-            with contextlib.suppress(OSError):
-                response.connection.sock.shutdown(socket.SHUT_RDWR)
+        hang_up(self._open_responses.get(request_id))
 
     def close(self) -> None:
         """Close the connections, also those that are in use."""
@@ -10571,6 +11165,13 @@ class HTTPTransport:
                     return answer
 
 
+def hang_up(response: Any) -> None:
+    """Close the connection of a response (or None) under whoever waits for more of it."""
+    if response is not None:
+        with contextlib.suppress(OSError):
+            response.connection.sock.shutdown(socket.SHUT_RDWR)
+
+
 class StreamEnded(ProtocolError):
     """A stream came to its end without the answer that it was there for."""
 
@@ -10638,6 +11239,7 @@ class Mailbox:
         self._pauses = 0                          # while we think; guarded by _lock
         self._lock = threading.Lock()
         self._heard = 0.0                         # when something last came
+        self._stray = (0.0, "")                   # when an answer to nobody last came, and its id
 
     @contextlib.contextmanager
     def expect(self, request_id: Any) -> Iterator[Any]:
@@ -10661,7 +11263,8 @@ class Mailbox:
             left = waits.find_left_since(since)
             if left <= 0:
                 raise TransportError(f"no answer for {waits.silence:g} s from {self._name}"
-                                     + self._describe(), timed_out=True)
+                                     + self._describe_stray(started) + self._describe(),
+                                     timed_out=True)
             try:
                 value = answers.get(timeout=left)
             except queue.Empty:
@@ -10699,6 +11302,12 @@ class Mailbox:
             answers = self._waiting.get(find_request_id(part)) or self._find_only_waiting(part)
             if answers is not None:
                 answers.put(part)
+            elif isinstance(part, dict):
+                self._stray = (time.monotonic(), encode_json(part.get("id"))[:80])
+
+    def _describe_stray(self, started: float) -> str:
+        came, text = self._stray
+        return f"; an answer to the id {text} came, which was not asked" if came > started else ""
 
     def _find_only_waiting(self, part: Any) -> Any:
         """Return who gets an error without an id: the one request that waits, if it is one."""
@@ -11068,7 +11677,7 @@ class StdioTransport:
 
 
 # =============================================================================================
-# 22. LOGIN
+# 23. LOGIN
 # =============================================================================================
 # The shell around AUTHORIZATION: what fetches its documents, sends a person to the browser and
 # waits for the way back, keeps tokens in a file, and signs by the openssl program. An OAuth is all
@@ -11743,7 +12352,7 @@ class Signer:
 
 
 # =============================================================================================
-# 23. CLIENT API
+# 24. CLIENT API
 # =============================================================================================
 # The shell around a Conversation, which people use: calls in, results out, and what the server
 # tells to those who asked for it. It picks the transport, finds out the era, numbers the requests.
@@ -12406,7 +13015,7 @@ class Client:
 
 
 # =============================================================================================
-# 24. PROBE CHECKS
+# 25. PROBE CHECKS
 # =============================================================================================
 # In: a way to send one raw HTTP request. Out: what the specification says of the answers.
 # A row of RULES is one rule; its function asks a Subject, which knows the right request, with
@@ -12467,14 +13076,6 @@ class Sighting(NamedTuple):
             return f"HTTP {self.status} with error {shorten(self.code)}"
         return f"HTTP {self.status}, {shorten(self.kind or 'no content type')}" + (
             "" if self.body else ", no body")
-
-
-def find_json(data: bytes) -> Any:
-    """Return the JSON value in bytes, None when they are none."""
-    try:
-        return parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-    except ValueError:
-        return None
 
 
 class Inapplicable(Exception):
@@ -13495,7 +14096,7 @@ def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
 
 
 # =============================================================================================
-# 25. PROBE FINDINGS
+# 26. PROBE FINDINGS
 # =============================================================================================
 # In: what was seen at a server: errors, answers, exchanges. Out: which layer that is of, what it
 # means, and what to do about it, as a Check or a Layer. Tables first: what a status, a word or a
@@ -13897,7 +14498,7 @@ def explain_ending(ending: Ending) -> Layer:
 
 
 # =============================================================================================
-# 26. PROBE DISCOVERY
+# 27. PROBE DISCOVERY
 # =============================================================================================
 # In: a page or bare host, or the refusal of a server that wants a token. Out: the endpoint, or who
 # issues tokens, with the trail of all that was asked. What is asked is decided here; the fetching
@@ -14299,7 +14900,7 @@ def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> st
 
 
 # =============================================================================================
-# 27. PROBE
+# 28. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -15077,7 +15678,7 @@ def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
 
 
 # =============================================================================================
-# 28. PROBE REPORTS
+# 29. PROBE REPORTS
 # =============================================================================================
 # In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
 # for tools. What a peer sent is escaped here, and secrets end here.
@@ -15423,106 +16024,7 @@ def format_table(title: str, names: List[str], rows: List[List[str]]) -> str:
             "</table>\n")
 
 
-# ---- transcripts
-
-# Headers whose values let somebody in: shown as *** wherever they stand.
-SECRET_HEADERS = re.compile(
-    r"authorization|cookie|token|secret|password|session-id|api-?key|credential", re.IGNORECASE)
-HIDDEN = "***"
-
-
-class Redaction:
-    """Hides the secrets of exchanges: values of secret headers, also where a server repeats them,
-    and members and query parameters with such names."""
-
-    # The bounds keep the search linear in a text that is all quotes and tokens.
-    _MEMBER = re.compile(r'("[^"]{0,40}(?:authorization|token|secret|password|api_?key)'
-                         r'[^"]{0,40}"\s{0,9}:\s{0,9})"(?:[^"\\]|\\.)*"', re.IGNORECASE)
-    _QUERY = re.compile(r"([?&][^=&#\s]{0,40}(?:token|secret|password|key|code|sig)"
-                        r"[^=&#\s]{0,40}=)[^&#\s]*", re.IGNORECASE)
-
-    def __init__(self, exchanges: Iterable[Exchange]):
-        values = {value for exchange in exchanges
-                  for headers in (exchange.request_headers, exchange.headers)
-                  for name, value in headers.items() if SECRET_HEADERS.search(name)}
-        words = {word for value in values for word in (value, value.rpartition(" ")[2])}
-        self._secrets = sorted((word for word in words if len(word) >= 6), key=len, reverse=True)
-
-    def hide(self, text: str) -> str:
-        """Return text without secrets."""
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        text = self._MEMBER.sub(rf'\1"{HIDDEN}"', text)
-        return self._QUERY.sub(rf"\1{HIDDEN}", text)
-
-    def hide_header(self, name: str, value: str) -> str:
-        """Return the value of a header without secrets."""
-        scheme, separator, _ = value.rpartition(" ")
-        if not SECRET_HEADERS.search(name):
-            return self.hide(value)
-        return f"{scheme} {HIDDEN}" if separator and "," not in value and "=" not in scheme else (
-            HIDDEN)
-
-
-def find_title_of(exchange: Exchange) -> str:
-    """Return what an exchange is about: the JSON-RPC method, or what there is instead."""
-    value = find_json(exchange.request_body) if exchange.request_body else None
-    if isinstance(value, list):
-        return f"a batch of {len(value)}"
-    if isinstance(value, dict):
-        return shorten(value.get("method", "a response"))
-    return f"{exchange.method}, a body that is no JSON" if exchange.request_body else (
-        exchange.method)
-
-
-def format_transcript(exchanges: Sequence[Exchange]) -> str:
-    """Return exchanges in the form of an .http file: numbered, titled, without secrets.
-
-    Dates are not kept, so that two transcripts can be compared.
-    """
-    redaction = Redaction(exchanges)
-    return "\n\n".join(
-        f"### {number} \u00b7 {find_title_of(exchange)}\n" + format_exchange(exchange, redaction)
-        for number, exchange in enumerate(exchanges, 1)) + "\n"
-
-
-def format_exchange(exchange: Exchange, redaction: Redaction) -> str:
-    """Return an exchange as its request and its answer."""
-    value = find_json(exchange.request_body)
-    body = exchange.request_body.decode("utf-8", "replace") if value is None else json.dumps(
-        value, indent=2, ensure_ascii=False)
-    answer = exchange.answer.decode("utf-8", "replace").strip("\r\n").replace("\r\n", "\n")
-    if exchange.size > len(exchange.answer):
-        answer += f"\n... ({exchange.size:,} bytes in all)"
-    heads = ["", ""] if exchange.method == "stdio" else [
-        format_request_head(exchange, redaction), format_answer_head(exchange, redaction)]
-    return escape_text("\n\n".join(
-        part for head, text in zip(heads, (body, answer)) for part in (head, redaction.hide(text))
-        if head or text), keep="\n\t")
-
-
-def format_request_head(exchange: Exchange, redaction: Redaction) -> str:
-    """Return the first lines of a request."""
-    scheme, _, rest = exchange.url.partition("://")
-    host, separator, path = rest.partition("/")
-    given = [f"{name}: {redaction.hide_header(name, value)}"
-             for name, value in exchange.request_headers.items() if name.lower() != "host"]
-    host = next((value for name, value in exchange.request_headers.items()
-                 if name.lower() == "host"), host)
-    return "\n".join([f"{exchange.method} {redaction.hide(separator + path) or '/'} HTTP/1.1",
-                      f"Host: {host}", *given])
-
-
-def format_answer_head(exchange: Exchange, redaction: Redaction) -> str:
-    """Return the first lines of an answer, or a comment that says why there is none."""
-    if exchange.status is None:
-        return f"# {exchange.error}"
-    shown = {**exchange.headers, **({"date": "<http-date>"} if "date" in exchange.headers else {})}
-    lines = [f"{'-'.join(part.capitalize() for part in name.split('-'))}: "
-             f"{redaction.hide_header(name, value)}" for name, value in sorted(shown.items())]
-    first = f"HTTP/1.1 {exchange.status} {REASONS.get(exchange.status, '')}"
-    return "\n".join([first.rstrip(), *lines])
-
+# ---- commands
 
 def format_curl(exchange: Exchange) -> str:
     """Return a request as a curl command; each secret is a variable of the shell, to be set."""
@@ -15530,7 +16032,7 @@ def format_curl(exchange: Exchange) -> str:
     words = ["curl -sSi"]
     if exchange.method != "POST":
         words.append(f"-X {shlex.quote(exchange.method)}")
-    words.append(shlex.quote(Redaction([exchange]).hide(exchange.url)))
+    words.append(shlex.quote(Redaction().hide(exchange.url)))
     for name, value in exchange.request_headers.items():
         if SECRET_HEADERS.search(name):
             variable = re.sub(r"\W", "_", name).upper()
@@ -15544,7 +16046,1781 @@ def format_curl(exchange: Exchange) -> str:
 
 
 # =============================================================================================
-# 29. CONFIGURATION
+# 30. MOCK ANSWERS
+# =============================================================================================
+# In: a transcript, or a server, and a request. Out: the answer that was recorded, with the ids of
+# the one who asks now, as parts to be sent one after another. A fault changes them on their way.
+
+
+class Asked(NamedTuple):
+    """One request to a mock. `value` is its JSON value, None where it has none."""
+
+    method: str                    # of HTTP, or "stdio"
+    target: str
+    headers: Headers               # by names in lower case
+    value: Any
+    count: int = 0                 # of earlier requests of the same name
+
+    @property
+    def name(self) -> str:
+        """The JSON-RPC method, "" where there is none."""
+        method = self.value.get("method") if isinstance(self.value, dict) else None
+        return method if isinstance(method, str) else ""
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is a JSON-RPC request, which wants an answer."""
+        return is_request(self.value)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it is of the modern era."""
+        return is_modern(find_meta_of(self.value), self.headers)
+
+    @property
+    def origin(self) -> str:
+        """The origin at which the mock was asked."""
+        return f"http://{self.headers.get('host', 'localhost')}"
+
+
+def find_params(value: Any) -> dict:
+    """Return the params of a JSON value that may be a message, {} where there are none."""
+    params = value.get("params") if isinstance(value, dict) else None
+    return params if isinstance(params, dict) else {}
+
+
+def find_meta_of(value: Any) -> dict:
+    """Return the `_meta` of a JSON value that may be a message, {} where there is none."""
+    meta = find_params(value).get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+class Mark(enum.Enum):
+    """What a mock does between two pieces of its answer, beside waiting for some seconds."""
+
+    RESET = "resets the connection"
+    HANG_UP = "closes the connection, or exits, without the rest"
+    STAY = "ends from now on neither with its input nor by SIGTERM"
+
+
+class Await(NamedTuple):
+    """A pause until the client has answered the question with this id."""
+
+    id: Any
+
+
+class Aside(NamedTuple):
+    """What a stdio server writes to its standard error meanwhile."""
+
+    data: bytes
+
+
+Part = Union[bytes, float, Mark, Await, Aside]        # bytes to be sent, or seconds to wait
+FOR_EVER = math.inf                                   # seconds
+
+
+class MockReply(NamedTuple):
+    """What a mock answers: messages, or other `parts` in their place.
+
+    Over HTTP these are the pieces of a body, with `is_raw` of the whole answer, head and all; on
+    stdio pieces of standard output, and the status means nothing.
+    """
+
+    status: int = 200
+    headers: Headers = {}          # by names as they are sent
+    messages: Tuple[Any, ...] = ()
+    is_stream: bool = False
+    parts: Optional[Iterable[Part]] = None
+    is_raw: bool = False
+
+
+def build_reply(status: int, text: Union[bytes, str] = b"", kind: str = "text/plain",
+                **headers: str) -> MockReply:
+    """Return a MockReply of some text; names of headers are written with underscores."""
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return MockReply(status, {**({"Content-Type": kind} if data else {}), **given},
+                     parts=(data,) if data else ())
+
+
+def format_stream(reply: MockReply, encode: Callable[[Any], str] = encode_json) -> bytes:
+    """Return the messages of a MockReply as an event stream."""
+    return b"".join(format_event(encode(message)) for message in reply.messages)
+
+
+def format_reply_lines(reply: MockReply) -> Iterable[Part]:
+    """Return a MockReply as parts of a stdio server's standard output."""
+    if reply.parts is not None:
+        return reply.parts
+    return [format_message(message) + b"\n" for message in reply.messages]
+
+
+def format_reply(reply: MockReply, date: str) -> Iterator[Part]:
+    """Yield a MockReply as parts of what is sent over a connection."""
+    parts = reply.parts
+    if parts is None:
+        body = format_stream(reply) if reply.is_stream else b"".join(
+            map(format_message, reply.messages[-1:]))
+        parts = (body,) if body else ()
+    if reply.is_raw:
+        yield from parts
+        return
+    headers = dict(reply.headers)
+    if reply.is_stream:
+        headers["Transfer-Encoding"] = "chunked"
+    elif reply.status not in BODILESS:
+        parts = tuple(parts)
+        size = sum(len(part) for part in parts if isinstance(part, bytes))
+        headers.setdefault("Content-Length", str(size))
+    yield format_head(reply.status, REASONS.get(reply.status, "Unknown"), tuple(headers.items()),
+                      date, None, False) + b"\r\n"
+    for part in parts:
+        is_chunk = reply.is_stream and isinstance(part, bytes)
+        yield b"%x\r\n%b\r\n" % (len(part), part) if is_chunk else part
+        if part is Mark.HANG_UP or part is Mark.RESET:
+            return
+    if reply.is_stream:
+        yield b"0\r\n\r\n"
+
+
+def answer_by_server(server: Server, asked: Asked) -> MockReply:
+    """Return what a Server answers, without a session and as one JSON object."""
+    if asked.method not in ("POST", "stdio"):
+        return refuse_method(asked)
+    headers = None if asked.method == "stdio" else asked.headers
+    answer = server.receive(asked.value, headers, None, Channel())
+    message = find_json(answer.data) if answer.data else None
+    kind = {"Content-Type": JSON_TYPE} if answer.data else {}
+    return MockReply(answer.status, {**kind, **dict(answer.headers)}, (message,) if message else ())
+
+
+def refuse_method(asked: Asked) -> MockReply:
+    """Return the answer to a request of HTTP that is no POST, and was never recorded."""
+    if asked.method == "DELETE":
+        return MockReply(200)
+    if "/.well-known/" in asked.target:
+        return build_reply(404, "there is no such document")
+    return build_reply(405, "this server takes POSTs only", Allow="POST")
+
+
+class Mock:
+    """Answers as a transcript says, to whoever asks.
+
+    A request gets the answer to one of the same method and params, else of the same name, else of
+    the same method; the same one again gets the next answer to it, and the last for ever.
+    `log(text)` is told of what was never recorded, `make_id()` makes the ids of sessions.
+    """
+
+    def __init__(self, exchanges: Sequence[Exchange], log: Callable[[str], None],
+                 make_id: Callable[[], str]):
+        self._log, self._make_id = log, make_id
+        self._recorded: Dict[tuple, List[Exchange]] = {}
+        self._used: Dict[tuple, int] = {}         # changed key by key
+        for exchange in exchanges:
+            target = exchange.url.partition("://")[2].partition("/")[2]
+            asked = Asked(exchange.method, "/" + target, {}, find_json(exchange.request_body))
+            for key in self._list_keys(asked) if exchange.request_body or (
+                    is_of_http(exchange)) else ():
+                self._recorded.setdefault(key, []).append(exchange)
+
+    def answer(self, asked: Asked) -> MockReply:
+        """Return the recorded answer, or the refusal of what was never recorded."""
+        for key in self._list_keys(asked):
+            if key in self._recorded:
+                number = self._used[key] = self._used.get(key, 0) + 1
+                return self._build(self._recorded[key][:number][-1], asked)
+        if asked.name or asked.method not in ("POST", "stdio"):
+            params = {name: value for name, value in find_params(asked.value).items()
+                      if name != "_meta"}
+            self._log(f"never recorded: {shorten(asked.name or asked.method)} "
+                      f"{shorten(params if asked.name else asked.target)}")
+        if asked.is_request:
+            error = MCPError(METHOD_NOT_FOUND, "Method not found: it is not in the transcript")
+            return MockReply(404 if asked.is_modern else 200, {"Content-Type": JSON_TYPE},
+                             (build_error(asked.value["id"], error),))
+        return MockReply(202) if asked.method in ("POST", "stdio") else refuse_method(asked)
+
+    @staticmethod
+    def _list_keys(asked: Asked) -> List[tuple]:
+        """Return by what an exchange is found, the most telling first."""
+        if not asked.name:
+            is_message = asked.method in ("POST", "stdio")
+            return [] if is_message else [(asked.method, asked.target)]
+        params = {name: value for name, value in find_params(asked.value).items()
+                  if name != "_meta"}
+        fact = METHODS.get(asked.name)
+        name = params.get(fact.name_param) if fact is not None and fact.name_param else None
+        return [(asked.name, "params", json.dumps(params, sort_keys=True)),
+                *([(asked.name, "name", str(name))] if name is not None else []),
+                (asked.name,)]
+
+    def _build(self, exchange: Exchange, asked: Asked) -> MockReply:
+        """Return the answer of an exchange, as it is for the one who asks now."""
+        if exchange.error and exchange.status is None and not exchange.answer:
+            return MockReply(parts=(Mark.HANG_UP,), is_raw=True)
+        was = find_json(exchange.request_body)
+        rewrite = functools.partial(rewrite_message, was=was, now=asked.value)
+        messages = tuple(map(rewrite, find_messages(exchange)))
+        if asked.method == "stdio":
+            return self._build_lines(exchange, asked, messages, rewrite)
+        if not is_of_http(exchange):
+            is_stream = any("method" in message for message in messages)
+            kind = STREAM_TYPE if is_stream else JSON_TYPE
+            return MockReply(200 if messages else 202, {"Content-Type": kind} if messages else {},
+                             messages, is_stream, list_parts(messages) if is_stream else None)
+        headers = {"-".join(map(str.capitalize, name.split("-"))): value
+                   for name, value in exchange.headers.items() if name not in _ANSWER_FRAMING}
+        if "Mcp-Session-Id" in headers:
+            headers["Mcp-Session-Id"] = self._make_id()
+        parts: Optional[Iterable[Part]] = None
+        if exchange.is_stream:
+            parts = [*rewrite_stream(exchange.answer, rewrite), *list_ending(exchange)]
+        elif exchange.answer and not messages:
+            parts = (exchange.answer,)
+        return MockReply(exchange.status or 200, headers, messages, exchange.is_stream, parts)
+
+    @staticmethod
+    def _build_lines(exchange: Exchange, asked: Asked, messages: Tuple[dict, ...],
+                     rewrite: Callable[[dict], dict]) -> MockReply:
+        """Return the answer of an exchange for stdio."""
+        if is_of_http(exchange):
+            if asked.is_request and not messages:
+                messages = (build_error(asked.value["id"], MCPError(
+                    INTERNAL_ERROR, f"the recorded answer, HTTP {exchange.status}, is none on "
+                                    "stdio")),)
+            return MockReply(messages=messages)
+        parts: List[Part] = []
+        for line in exchange.answer.split(b"\n") if exchange.answer else ():
+            message = find_json(line)
+            is_message = isinstance(message, dict)
+            parts.append((format_message(rewrite(message)) if is_message else line) + b"\n")
+            parts += [Await(message["id"])] if is_request(message) else []
+        parts += [Mark.HANG_UP] if exchange.error else []
+        return MockReply(messages=messages, parts=parts)
+
+
+def list_ending(exchange: Exchange) -> List[Part]:
+    """Return what a mock does at the end of a recorded stream, but to end it.
+
+    The stream of a GET lasts as long as its client, which the one that was recorded did not.
+    """
+    if exchange.error == CLIENT_LEFT or (exchange.error is None and exchange.method == "GET"):
+        return [FOR_EVER]
+    return [] if exchange.error is None else [Mark.HANG_UP]
+
+
+_ANSWER_FRAMING = _FRAMING | {"date", "connection", "keep-alive", "transfer-encoding"}
+
+
+def rewrite_message(message: dict, was: Any, now: Any) -> dict:
+    """Return a message of a recorded answer with the ids of the request that is asked now."""
+    before, after = find_request_id(was), find_request_id(now)
+    if "method" not in message:
+        is_own = None not in (before, after) and message.get("id") == before
+        return {**message, "id": after} if is_own else message
+    params = dict(find_params(message))
+    tokens = [find_meta_of(value).get("progressToken") for value in (was, now)]
+    if tokens[0] is not None and params.get("progressToken") == tokens[0]:
+        params["progressToken"] = tokens[1]
+    meta = find_meta_of(message)
+    if before is not None and meta.get(META_SUBSCRIPTION_ID) == before:
+        params["_meta"] = {**meta, META_SUBSCRIPTION_ID: after}
+    return {**message, "params": params} if "params" in message else message
+
+
+def rewrite_stream(data: bytes, rewrite: Callable[[dict], dict]) -> Iterator[Part]:
+    """Yield the events of a stream, each with its message rewritten; all else is as it was."""
+    *blocks, rest = data.split(b"\n\n")
+    for block in blocks:
+        fields = [(line, *split_field(line)) for line in block.split(b"\n")]
+        message = find_json(b"\n".join(value for _, name, value in fields if name == b"data"))
+        if isinstance(message, dict):
+            lines = [line for line, name, _ in fields if name != b"data"]
+            block = b"\n".join([*lines, b"data: " + format_message(rewrite(message))])
+        yield block + b"\n\n"
+        if is_request(message):
+            yield Await(message["id"])
+    if rest:
+        yield rest
+
+
+def list_parts(messages: Sequence[dict]) -> List[Part]:
+    """Return messages as events, each question with the wait for its answer."""
+    parts: List[Part] = []
+    for message in messages:
+        parts += [format_event(encode_json(message)),
+                  *([Await(message["id"])] if is_request(message) else [])]
+    return parts
+
+
+# =============================================================================================
+# 31. FAULTS
+# =============================================================================================
+# In: the right answer to a request. Out: what a server with a known fault answers. Each is a row
+# of FAULTS, by the number of the field report that it comes from; those that are no faults but
+# only unusual are there too, for a client must bear them.
+
+Spoil = Callable[[MockReply, Asked], MockReply]
+
+
+class Fault(NamedTuple):
+    """A way in which servers go wrong: the `case` it is known by, where, what it is, how to do it.
+
+    `where` is "HTTP", "stdio" or "both".
+    """
+
+    case: str
+    where: str
+    meaning: str
+    spoil: Spoil
+
+
+A_NOTE = "\u4e16\U0001f600 \u2028\u2029\u0085"
+
+
+# ---- what a fault does, from what is common to several
+
+def on_requests(spoil: Spoil, *methods: str) -> Spoil:
+    """Return what spoils the answers to requests only, or to those of some methods."""
+    def spoil_some(reply: MockReply, asked: Asked) -> MockReply:
+        is_meant = asked.is_request and (not methods or asked.name in methods)
+        return spoil(reply, asked) if is_meant else reply
+    return spoil_some
+
+
+def on_notifications(reply_instead: MockReply) -> Spoil:
+    """Return what answers notifications with something else."""
+    return lambda reply, asked: reply_instead if asked.name and not asked.is_request else reply
+
+
+def on_http(method: str, spoil: Spoil) -> Spoil:
+    """Return what spoils the answers to one method of HTTP."""
+    return lambda reply, asked: spoil(reply, asked) if asked.method == method else reply
+
+
+def answer_with(status: int, text: Union[bytes, str] = b"", kind: str = "text/plain",
+                **headers: str) -> Spoil:
+    """Return what answers with a text instead."""
+    return lambda reply, asked: build_reply(status, text, kind, **headers)
+
+
+def with_type(kind: str) -> Spoil:
+    """Return what gives answers another Content-Type."""
+    return on_requests(lambda reply, asked: reply._replace(
+        headers={**reply.headers, "Content-Type": kind}))
+
+
+def answer_raw(*parts: Part) -> Spoil:
+    """Return what sends something in the place of an HTTP answer, its head included."""
+    return lambda reply, asked: reply._replace(parts=parts, is_raw=True)
+
+
+def in_stream(change: Callable[[bytes], Union[bytes, Iterable[Part]]]) -> Spoil:
+    """Return what makes an answer an event stream (on stdio: lines) and changes its bytes.
+
+    `change` returns the bytes, or parts: pieces of them, pauses and marks.
+    """
+    def spoil(reply: MockReply, asked: Asked) -> MockReply:
+        changed = change(find_sent(reply, asked))
+        parts = (changed,) if isinstance(changed, bytes) else changed
+        return build_stream(reply, asked, parts)
+    return on_requests(spoil)
+
+
+def build_stream(reply: MockReply, asked: Asked, parts: Iterable[Part]) -> MockReply:
+    """Return a MockReply whose parts are those of an event stream."""
+    headers = {**reply.headers, "Content-Type": STREAM_TYPE}
+    return reply._replace(status=200, headers=headers, is_stream=True, parts=parts)
+
+
+def find_sent(reply: MockReply, asked: Asked) -> bytes:
+    """Return a MockReply as the bytes of a stream, or lines: of another fault, if they are such."""
+    is_alike = reply.is_stream or asked.method == "stdio"
+    if is_alike and isinstance(reply.parts, (tuple, list)) and all(
+            isinstance(part, bytes) for part in reply.parts):
+        return b"".join(reply.parts)
+    return format_messages(reply, asked)
+
+
+def format_messages(reply: MockReply, asked: Asked, encode: Callable[[Any], str] = encode_json
+                    ) -> bytes:
+    """Return the messages of a MockReply as an event stream, or as lines on stdio."""
+    if asked.method == "stdio":
+        return "".join(f"{encode(message)}\n" for message in reply.messages).encode("utf-8")
+    return format_stream(reply, encode)
+
+
+def change_answer(change: Callable[[dict], Any], *methods: str) -> Spoil:
+    """Return what changes the JSON of responses; `change` gets a copy, and returns another."""
+    def spoil(reply: MockReply, asked: Asked) -> MockReply:
+        return reply._replace(parts=None, messages=tuple(
+            message if "method" in message else change(dict(message))
+            for message in reply.messages))
+    return on_requests(spoil, *methods)
+
+
+def change_result(change: Callable[[dict], dict], *methods: str) -> Spoil:
+    """Return what changes the results of requests."""
+    def change_it(message: dict) -> dict:
+        if "result" in message:
+            message["result"] = change(dict(message["result"]))
+        return message
+    return change_answer(change_it, *methods)
+
+
+def refuse(code: int, text: str, *methods: str, data: Any = None, status: int = 400) -> Spoil:
+    """Return what answers requests with a JSON-RPC error."""
+    def spoil(reply: MockReply, asked: Asked) -> MockReply:
+        error = build_error(asked.value["id"], MCPError(code, text, data))
+        return MockReply(status, {"Content-Type": JSON_TYPE}, (error,))
+    return on_requests(spoil, *methods)
+
+
+def refuse_body(body: dict, status: int, *methods: str) -> Spoil:
+    """Return what answers requests with a JSON body that is not theirs."""
+    return on_requests(answer_with(status, encode_json(body), JSON_TYPE), *methods)
+
+
+# ---- what is peculiar to one
+
+PROGRESS = format_event(encode_json(build_notification(
+    "notifications/progress", {"progressToken": "nobody's", "progress": 1})))
+
+
+def add_note(reply: MockReply, note: str) -> MockReply:
+    """Return a MockReply with a note in the `_meta` of its result."""
+    def change(message: dict) -> dict:
+        result = message.get("result")
+        if isinstance(result, dict):
+            result = {**result, "_meta": {**(result.get("_meta") or {}), "note": note}}
+            message = {**message, "result": result}
+        return message
+    return reply._replace(parts=None, messages=tuple(map(change, reply.messages)))
+
+
+def spoil_note(reply: MockReply, asked: Asked) -> MockReply:
+    """Send characters that are no line ends, though some split lines at them, unescaped."""
+    encode = functools.partial(json.dumps, ensure_ascii=False)
+    return build_stream(reply, asked, (format_messages(add_note(reply, A_NOTE), asked, encode),))
+
+
+def spoil_characters(reply: MockReply, asked: Asked) -> MockReply:
+    """Cut the stream after each byte of a character that has several."""
+    (data,) = spoil_note(reply, asked).parts
+    return build_stream(reply, asked, re.findall(rb"[\x00-\x7f]*[\x80-\xff]|[\x00-\x7f]+", data))
+
+
+def spoil_size(reply: MockReply, asked: Asked) -> MockReply:
+    """Send an event of 5 MiB."""
+    data = format_messages(add_note(reply, "x" * (5 * 1024 * 1024)), asked)
+    return build_stream(reply, asked, (data,))
+
+
+def spoil_layout(reply: MockReply, asked: Asked) -> MockReply:
+    """Send JSON over several data lines."""
+    encode = functools.partial(json.dumps, indent=1)
+    return build_stream(reply, asked, (format_stream(reply, encode),))
+
+
+def spoil_speed(reply: MockReply, asked: Asked) -> MockReply:
+    """Tell progress for a while before the answer comes."""
+    return build_stream(reply, asked, (*(PROGRESS, 0.1) * 5, format_messages(reply, asked)))
+
+
+def spoil_pages(message: dict) -> dict:
+    """Have each page of a list followed by the same one."""
+    result = message.get("result", {"tools": []})     # our own server refuses the cursor
+    return build_result(message.get("id"), {**result, "nextCursor": "again"})
+
+
+BAD_TOOLS = [{"name": "none", "inputSchema": None}, {"name": "empty", "inputSchema": {}},
+             {"name": "text", "inputSchema": "x"}, {"inputSchema": {"type": "object"}},
+             {"name": "string", "inputSchema": {"type": "string"}}, "no object"]
+
+
+def build_tool(name: str, properties: dict, **members: Any) -> dict:
+    """Return a tool as it is listed."""
+    return {"name": name, "inputSchema": {"type": "object", "properties": properties}, **members}
+
+
+BAD_PARAMETERS = [
+    build_tool("a-number", {"a": {"type": "number", "x-mcp-header": "A"}}),
+    build_tool("twice", {name: {"type": "string", "x-mcp-header": name} for name in ("b", "B")}),
+    build_tool("items", {"a": {"type": "array", "items": {"type": "string",
+                                                          "x-mcp-header": "A"}}}),
+    build_tool("a-space", {"a": {"type": "string", "x-mcp-header": "A B"}})]
+FOREIGN_SCHEMA = build_tool("foreign", {"a": {"$ref": "http://127.0.0.1:9/x.json"}})
+ODD_NAMES = build_tool("a\x1b[2J", {}, description="\x1b]8;;http://evil\x07 \u202e \x9b31m")
+
+
+def add_tools(*tools: Any) -> Spoil:
+    """Return what lists more tools than there are."""
+    return change_result(lambda result: {**result, "tools": [*result.get("tools", ()), *tools]},
+                         "tools/list")
+
+
+def with_session(is_lost: Callable[[Asked], bool], header: str = HEADER_SESSION_ID) -> Spoil:
+    """Return what gives legacy clients a session, of which some requests find that it is lost."""
+    def spoil(reply: MockReply, asked: Asked) -> MockReply:
+        if asked.name == "initialize":
+            return reply._replace(headers={**reply.headers, header: "a-session"})
+        if not asked.is_request:
+            return reply
+        if "mcp-session-id" not in asked.headers:
+            return build_reply(400, "Missing session ID")
+        return build_reply(404, "Session not found") if is_lost(asked) else reply
+    return spoil
+
+
+def be_legacy(spoil: Spoil) -> Spoil:
+    """Return what spoils the answers of a server that knows the handshake only."""
+    def spoil_it(reply: MockReply, asked: Asked) -> MockReply:
+        if asked.is_modern or asked.name == "server/discover":
+            return refuse(METHOD_NOT_FOUND, "Method not found", status=200)(reply, asked)
+        return spoil(reply, asked)
+    return spoil_it
+
+
+def redirect(status: int, to: str) -> Spoil:
+    """Return what redirects to a URL, or to the path with `to` at its end."""
+    def spoil(reply: MockReply, asked: Asked) -> MockReply:
+        if to and asked.target.endswith(to):
+            return reply
+        return MockReply(status, {"Location": to if "://" in to else asked.target + to}, parts=())
+    return spoil
+
+
+def be_of_old(event: bytes) -> Spoil:
+    """Return what takes no POST and opens a stream for a GET, as the old transport does."""
+    def spoil(reply: MockReply, asked: Asked) -> MockReply:
+        if asked.method == "GET":
+            return MockReply(200, {"Content-Type": STREAM_TYPE}, is_stream=True,
+                             parts=(event, FOR_EVER))
+        return build_reply(405, "Method Not Allowed", Allow="GET")
+    return spoil
+
+
+def deny(challenge: str = "", page: str = "", document: Optional[Spoil] = None) -> Spoil:
+    """Return what lets nobody in; {origin} in a challenge is the mock's own."""
+    def spoil(reply: MockReply, asked: Asked) -> MockReply:
+        if "/.well-known/" in asked.target:
+            return document(reply, asked) if document is not None else reply
+        headers = {"WWW_Authenticate": challenge.format(origin=asked.origin)} if challenge else {}
+        return build_reply(401, page or "Unauthorized", "text/html" if page else "text/plain",
+                           **headers)
+    return spoil
+
+
+def lie_about_resource(reply: MockReply, asked: Asked) -> MockReply:
+    """Answer with the metadata of a resource that is somebody else's."""
+    return build_reply(200, encode_json({"resource": "https://other.invalid/mcp",
+                                         "authorization_servers": [asked.origin]}), JSON_TYPE)
+
+
+def ask_first(reply: MockReply, asked: Asked) -> MockReply:
+    """Ask for a name before a tool answers."""
+    form = {"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]}
+    question = {"method": "elicitation/create", "params": {
+        "mode": "form", "message": "Name?", "requestedSchema": form}}
+    has_answer = "inputResponses" in find_params(asked.value)
+    return reply if has_answer else change_result(lambda result: {
+        "resultType": "input_required", "inputRequests": {"q": question},
+        "requestState": "opaque=="})(reply, asked)
+
+
+def cut_json(reply: MockReply, asked: Asked) -> MockReply:
+    """Send the first half of the answer's JSON, as if it were all."""
+    data = b"".join(map(format_message, reply.messages))
+    return build_reply(reply.status, data[:len(data) // 2], JSON_TYPE)
+
+
+def cut_body(reply: MockReply, asked: Asked) -> MockReply:
+    """Send less than the Content-Length says."""
+    data = b"".join(map(format_message, reply.messages))
+    headers = {"Content-Type": JSON_TYPE, "Content-Length": str(len(data) + 9)}
+    return MockReply(reply.status, headers, parts=(data, Mark.HANG_UP))
+
+
+def spoil_number(reply: MockReply, asked: Asked) -> MockReply:
+    """Put a NaN into the result."""
+    data = b"".join(map(format_message, add_note(reply, A_NOTE).messages[-1:]))
+    data = data.replace(encode_json(A_NOTE).encode("ascii"), b"NaN")
+    return reply._replace(parts=(data + b"\n",))
+
+
+def build_bomb(reply: MockReply, asked: Asked) -> MockReply:
+    """Send 200 MiB of nothing, as 200 KiB of gzip: many members, each of a MiB."""
+    import zlib
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    member = packer.compress(bytes(1024 * 1024)) + packer.flush()
+    return MockReply(200, {"Content-Type": JSON_TYPE, "Content-Encoding": "gzip"},
+                     parts=(member * 200,))
+
+
+def send_first(*parts: Part, methods: Tuple[str, ...] = ()) -> Spoil:
+    """Return what a stdio server does before it answers."""
+    return on_requests(lambda reply, asked: reply._replace(
+        parts=(*parts, *format_reply_lines(reply))), *methods)
+
+
+def answer_late(reply: MockReply, asked: Asked) -> MockReply:
+    """Answer server/discover, of which the id is taken to be one less, only with `initialize`."""
+    if asked.name == "server/discover":
+        return reply._replace(parts=())
+    if asked.name != "initialize" or not isinstance(asked.value["id"], int):
+        return reply
+    late = build_result(asked.value["id"] - 1, {
+        "supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
+    return reply._replace(parts=None, messages=(late, *reply.messages))
+
+
+def refuse_versions(versions: Any) -> Spoil:
+    """Return what has server/discover name other versions."""
+    return change_result(lambda result: {**result, "supportedVersions": versions},
+                         "server/discover")
+
+
+JUNK_LINES = (b'Server v1 started\nnpm warn x\n{"status":200}\n'
+              b'log: {"jsonrpc":"2.0","id":1,"result":{}}\n')
+LOGIN_PAGE = "<html><title>Sign in</title><form>Who are you?</form></html>"
+OUTPUT = {"type": "object", "properties": {"response": {"type": "string"}},
+          "required": ["response"]}
+
+
+# ---- the table
+
+FAULTS: Dict[str, Fault] = {
+    # of event streams
+    "crlf": Fault(
+        "C01", "both", "lines end with CR LF",
+        in_stream(lambda data: data.replace(b"\n", b"\r\n"))),
+    "cut-crlf": Fault(
+        "C03", "both", "CR and LF arrive one after the other",
+        in_stream(lambda data: re.findall(rb"[^\r]*\r|[^\r]+", data.replace(b"\n", b"\r\n")))),
+    "line-separators": Fault(
+        "C05", "both", "U+2028, U+2029 and U+0085 stand in JSON unescaped",
+        on_requests(spoil_note)),
+    "no-space": Fault(
+        "C06", "HTTP", "there is no space after the colon of a field",
+        in_stream(lambda data: data.replace(b": ", b":", 2))),
+    "many-data-lines": Fault(
+        "C07", "HTTP", "one message is spread over several data lines",
+        on_requests(spoil_layout)),
+    "other-events": Fault(
+        "C08", "HTTP", "events of the type ping go before each message",
+        in_stream(lambda data: b"event: ping\ndata: ping\n\n" + data)),
+    "comments": Fault(
+        "C09", "HTTP", "comments of all forms go before each message",
+        in_stream(lambda data: b": keep-alive\n\n:\r\n\r\n:x\n" + data)),
+    "priming-event": Fault(
+        "C11", "HTTP", "an event with an id and no data goes first",
+        in_stream(lambda data: b"id: 1\ndata\n\n" + data)),
+    "unfinished-event": Fault(
+        "C12", "HTTP", "the stream ends without the last blank line",
+        in_stream(lambda data: data.rstrip(b"\n") + b"\n")),
+    "cut-characters": Fault(
+        "C14", "both", "characters of several bytes arrive cut",
+        on_requests(spoil_characters)),
+    "huge-event": Fault(
+        "C15", "both", "one line has 5 MiB",
+        on_requests(spoil_size)),
+    "open-stream": Fault(
+        "C36", "HTTP", "the stream stays open after the answer",
+        in_stream(lambda data: (data, FOR_EVER))),
+    "lost-answer": Fault(
+        "C27", "HTTP", "the stream ends after progress, without the answer",
+        in_stream(lambda data: PROGRESS)),
+    "reset": Fault(
+        "C27", "HTTP", "the connection is reset in the stream",
+        in_stream(lambda data: (PROGRESS, 0.05, Mark.RESET))),
+    "silent-stream": Fault(
+        "C60", "HTTP", "nothing comes after the head of the stream",
+        in_stream(lambda data: (FOR_EVER,))),
+    "only-comments": Fault(
+        "C60", "HTTP", "nothing but comments comes, for ever",
+        in_stream(lambda data: cycle((b": still here\n\n", 0.1)))),
+    "endless-stream": Fault(
+        "C125", "HTTP", "the stream goes on for ever at full speed",
+        in_stream(lambda data: cycle((b":" + b"." * 65536 + b"\n\n",)))),
+    "broken-off": Fault(
+        "C56", "HTTP", "the stream ends after an event id, to be gone on with",
+        in_stream(lambda data: b"id: e1\nretry: 50\ndata:\n\n")),
+    "slow": Fault(
+        "C59", "HTTP", "the answer takes half a second, with progress all the time",
+        on_requests(spoil_speed)),
+    # of JSON-RPC
+    "duplicate-answers": Fault(
+        "C43", "both", "each answer comes twice",
+        in_stream(lambda data: data + data)),
+    "foreign-id": Fault(
+        "C43", "both", "the answer has the id of another request",
+        change_answer(lambda message: {**message, "id": 987654321})),
+    "id-as-string": Fault(
+        "C34", "both", "a number comes back as a string",
+        change_answer(lambda message: {**message, "id": str(message.get("id"))})),
+    "batch": Fault(
+        "C84", "both", "the answer comes in an array",
+        change_answer(lambda message: [message])),
+    "wrong-envelope": Fault(
+        "C84", "HTTP", '"jsonrpc" is "1.0"',
+        change_answer(lambda message: {**message, "jsonrpc": "1.0"})),
+    "error-without-id": Fault(
+        "C29", "both", "the id of an error is null",
+        change_answer(lambda message: build_error(None, MCPError(INVALID_PARAMS, "bad cursor")))),
+    "not-a-number": Fault(
+        "C86", "both", "there is a NaN in the result",
+        on_requests(spoil_number)),
+    "cut-json": Fault(
+        "C38", "HTTP", "the JSON ends in the middle",
+        on_requests(cut_json)),
+    # of HTTP answers
+    "login-page": Fault(
+        "C28", "HTTP", "each answer is an HTML page to log in",
+        answer_with(200, LOGIN_PAGE, "text/html")),
+    "plain-text": Fault(
+        "C28", "HTTP", "JSON comes as text/plain",
+        with_type("text/plain")),
+    "error-in-400": Fault(
+        "C29", "HTTP", "a JSON-RPC error comes with HTTP 400",
+        refuse(INVALID_PARAMS, "bad cursor", "tools/list", "tools/call")),
+    "type-in-capitals": Fault(
+        "C31", "HTTP", "the Content-Type has capitals and a parameter",
+        with_type("Application/JSON; charset=utf-8")),
+    "202-with-body": Fault(
+        "C24", "HTTP", "a notification is answered with 202 and a text",
+        on_notifications(build_reply(202, "Accepted"))),
+    "204-for-202": Fault(
+        "C32", "HTTP", "a notification is answered with 204",
+        on_notifications(MockReply(204))),
+    "200-for-202": Fault(
+        "C32", "HTTP", "a notification is answered with 200 and {}",
+        on_notifications(build_reply(200, "{}", JSON_TYPE))),
+    "406": Fault(
+        "C80", "HTTP", "no Accept is good enough",
+        answer_with(406, "Not Acceptable")),
+    "no-answer": Fault(
+        "C27", "HTTP", "the connection is closed without an answer",
+        on_requests(answer_raw(Mark.HANG_UP))),
+    "silence": Fault(
+        "C60", "HTTP", "no byte of an answer comes",
+        on_requests(answer_raw(FOR_EVER))),
+    "short-body": Fault(
+        "C38", "HTTP", "the body is shorter than its Content-Length",
+        on_requests(cut_body)),
+    # of the finding out of versions
+    "discover-other-code": Fault(
+        "C40", "both", "server/discover is refused with -32602",
+        refuse(INVALID_PARAMS, "Invalid params", "server/discover", status=200)),
+    "discover-400": Fault(
+        "C40", "HTTP", "server/discover is answered with 400 and a text",
+        on_requests(answer_with(400, "Bad Request"), "server/discover")),
+    "discover-404": Fault(
+        "C40", "HTTP", "server/discover is answered with 404",
+        on_requests(answer_with(404), "server/discover")),
+    "discover-405": Fault(
+        "C40", "HTTP", "server/discover is answered with 405",
+        on_requests(answer_with(405), "server/discover")),
+    "discover-nothing": Fault(
+        "C40", "HTTP", "server/discover is answered with 200 and {}",
+        refuse_body({}, 200, "server/discover")),
+    "discover-401": Fault(
+        "C44", "HTTP", "server/discover, and nothing else, wants a token",
+        on_requests(answer_with(401, "Unauthorized", WWW_Authenticate="Bearer"),
+                    "server/discover")),
+    "discover-silent": Fault(
+        "C43", "stdio", "server/discover is never answered",
+        on_requests(lambda reply, asked: reply._replace(parts=()), "server/discover")),
+    "discover-late": Fault(
+        "C43", "stdio", "server/discover is answered after initialize",
+        answer_late),
+    "legacy-versions": Fault(
+        "C49", "both", "server/discover names legacy versions only",
+        refuse_versions(["2025-11-25"])),
+    "no-versions": Fault(
+        "C49", "both", "server/discover names no versions",
+        refuse_versions([])),
+    "future-versions": Fault(
+        "C41", "both", "all versions but 2099-01-01 are refused",
+        refuse(UNSUPPORTED_VERSION, "Unsupported protocol version",
+               data={"supported": ["2099-01-01"], "requested": "2026-07-28"})),
+    "header-mismatch": Fault(
+        "C41", "HTTP", "a header is said to differ from the body",
+        refuse(HEADER_MISMATCH, "Mcp-Method header does not match the body")),
+    "missing-capability": Fault(
+        "C41", "both", "a capability of the client is asked for",
+        refuse(MISSING_CLIENT_CAPABILITY, "Missing required client capability",
+               data={"requiredCapabilities": {"sampling": {}}})),
+    "unknown-version": Fault(
+        "C45", "both", "initialize is answered with 2099-01-01",
+        be_legacy(change_result(lambda result: {**result, "protocolVersion": "2099-01-01"},
+                                "initialize"))),
+    "version-refused": Fault(
+        "C47", "HTTP", "the version that was agreed on is refused",
+        be_legacy(on_requests(answer_with(400, "Unsupported protocol version"), "tools/list",
+                              "tools/call", "ping"))),
+    # of legacy sessions
+    "session-lost": Fault(
+        "C54", "HTTP", "the session is unknown at once, each time",
+        with_session(lambda asked: True)),
+    "session-lost-once": Fault(
+        "C54", "HTTP", "each first request finds the session gone",
+        with_session(lambda asked: not asked.count)),
+    "session-in-small-letters": Fault(
+        "C53", "HTTP", "the header is mcp-session-id",
+        with_session(lambda asked: False, "mcp-session-id")),
+    "get-404": Fault(
+        "C55", "HTTP", "a GET is answered with 404",
+        be_legacy(on_http("GET", answer_with(404, "Not Found")))),
+    "get-text": Fault(
+        "C55", "HTTP", "a GET is answered with text/plain",
+        be_legacy(on_http("GET", answer_with(200, "hello")))),
+    "get-empty": Fault(
+        "C55", "HTTP", "the stream of a GET ends at once, each time",
+        be_legacy(on_http("GET", answer_with(200, b"", Content_Type=STREAM_TYPE)))),
+    "no-ping": Fault(
+        "C96", "both", "ping is an unknown method",
+        be_legacy(refuse(METHOD_NOT_FOUND, "Method not found", "ping", status=200))),
+    # of the old transport
+    "no-endpoint": Fault(
+        "C26", "HTTP", "a GET opens a stream whose first event is no endpoint",
+        be_of_old(b"event: hello\ndata: x\n\n")),
+    "endpoint-elsewhere": Fault(
+        "C23", "HTTP", "the event endpoint names another origin",
+        be_of_old(b"event: endpoint\ndata: http://evil.example/m\n\n")),
+    "405": Fault(
+        "C26", "HTTP", "no method is allowed",
+        answer_with(405, "Method Not Allowed")),
+    # of redirects
+    "redirect-303": Fault(
+        "C62", "HTTP", "a POST is redirected with 303",
+        redirect(303, "/")),
+    "redirect-307": Fault(
+        "C62", "HTTP", "a POST is redirected with 307, to the same path and /",
+        redirect(307, "/")),
+    "redirect-elsewhere": Fault(
+        "C63", "HTTP", "a POST is redirected with 308 to another origin",
+        redirect(308, "http://other.invalid/mcp")),
+    "redirect-loop": Fault(
+        "C63", "HTTP", "each redirect leads to another",
+        redirect(307, "")),
+    # of results
+    "asks-first": Fault(
+        "C51", "both", "a tool asks for a name before it answers",
+        on_requests(ask_first, "tools/call")),
+    "repeated-cursor": Fault(
+        "C72", "both", "the next page is always the same",
+        change_answer(spoil_pages, "tools/list")),
+    "bad-tools": Fault(
+        "C73", "both", "some tools have no name, or no schema that can be used",
+        add_tools(*BAD_TOOLS)),
+    "bad-parameters": Fault(
+        "C76", "both", "the x-mcp-header of some tools breaks the rules",
+        add_tools(*BAD_PARAMETERS)),
+    "foreign-schema": Fault(
+        "C102", "both", "a schema refers to another server",
+        add_tools(FOREIGN_SCHEMA)),
+    "terminal-codes": Fault(
+        "C122", "both", "a tool's name and text would command a terminal",
+        add_tools(ODD_NAMES)),
+    "wrong-output": Fault(
+        "C77", "both", "structuredContent breaks the outputSchema",
+        change_result(lambda result: {**result, "structuredContent": {"response": 5}},
+                      "tools/call")),
+    "no-output": Fault(
+        "C77", "both", "structuredContent is missing",
+        change_result(lambda result: {name: value for name, value in result.items()
+                                      if name != "structuredContent"}, "tools/call")),
+    # of authorization
+    "401": Fault(
+        "C117", "HTTP", "a token is wanted, without a challenge",
+        deny()),
+    "401-challenge": Fault(
+        "C118", "HTTP", "the challenge is the third of a list, oddly spaced",
+        deny('Negotiate, Basic realm="x, Bearer y", Bearer error="invalid_token", '
+             'resource_metadata = "{origin}/.well-known/no"')),
+    "401-page": Fault(
+        "C118", "HTTP", "a token is wanted, by an HTML page",
+        deny(page=LOGIN_PAGE)),
+    "metadata-lies": Fault(
+        "C117", "HTTP", "the metadata is that of another resource",
+        deny("Bearer", document=lie_about_resource)),
+    "metadata-page": Fault(
+        "C120", "HTTP", "the metadata is an HTML page, with 200",
+        deny("Bearer", document=answer_with(200, LOGIN_PAGE, "text/html"))),
+    "metadata-500": Fault(
+        "C117", "HTTP", "the metadata cannot be had: HTTP 500",
+        deny("Bearer", document=answer_with(500, "Oops"))),
+    # of what is no MCP server at all
+    "ssh": Fault(
+        "C125", "HTTP", "the port is that of SSH",
+        answer_raw(b"SSH-2.0-OpenSSH_9.6\r\n", 0.1, Mark.HANG_UP)),
+    "tarpit": Fault(
+        "C125", "HTTP", "the head of the answer comes a line at a time, and never ends",
+        answer_raw(b"HTTP/1.1 200 OK\r\n", *(b"X-A: b\r\n", 0.1) * 50, FOR_EVER)),
+    "gzip-bomb": Fault(
+        "C125", "HTTP", "200 MiB come as 200 KiB of gzip",
+        on_requests(build_bomb)),
+    "200-for-all": Fault(
+        "C125", "HTTP", "everything is answered with 200 and {}",
+        answer_with(200, "{}", JSON_TYPE)),
+    # of stdio
+    "junk-lines": Fault(
+        "C112", "stdio", "lines that are no messages go before each answer",
+        send_first(JUNK_LINES)),
+    "bad-bytes": Fault(
+        "C110", "stdio", "a line that is no UTF-8 goes before each answer",
+        send_first(b"\xff\n")),
+    "stderr-flood": Fault(
+        "C113", "stdio", "256 KiB go to standard error before each answer",
+        send_first(Aside(b"x" * 262_144))),
+    "exit": Fault(
+        "C113", "stdio", "the server exits at the first call, with last words",
+        send_first(Aside(b"fatal: no such tool\n"), Mark.HANG_UP, methods=("tools/list",))),
+    "stays": Fault(
+        "C115", "stdio", "the server ends neither with its input nor by SIGTERM",
+        send_first(Mark.STAY)),
+}
+
+
+def find_faults(names: Sequence[str], is_stdio: bool) -> List[Fault]:
+    """Return faults by their names; raises UsageError for one that there is not."""
+    where = "stdio" if is_stdio else "HTTP"
+    for name in names:
+        if name not in FAULTS:
+            raise UsageError(f"there is no fault {shorten(name)}: see --list-faults")
+        if FAULTS[name].where not in (where, "both"):
+            raise UsageError(f"the fault {name} is one of {FAULTS[name].where} only")
+    return [FAULTS[name] for name in names]
+
+
+# =============================================================================================
+# 32. RECORD AND REPLAY
+# =============================================================================================
+# The shells around transcripts and mocks: what sends requests again, what stands between a client
+# and a server, what serves recorded answers. What they say, and what differs, is decided above.
+
+
+# ---- replay
+
+class HTTPSender:
+    """Sends the requests of exchanges as they are, over HTTP; its connections are kept."""
+
+    def __init__(self, network: Network, max_bytes: float):
+        self._pool = HTTPPool(network, max_bytes)
+
+    def send(self, asked: Exchange, waits: Waits, take: Callable[[Any, bytes], bool]) -> Exchange:
+        """Send a request and return its exchange with the answer, or with the error in its place.
+
+        `take(response, data)` gets the head of the answer (with no data), and the pieces of its
+        body as they come, until it returns True: that is enough.
+        """
+        started, response, error = time.monotonic(), None, None
+        try:
+            response = self._pool.send(asked.method, asked.url, asked.request_headers,
+                                       asked.request_body or None, waits, [])
+            is_enough = take(response, b"")
+            while not is_enough:
+                data = response.read_some()
+                is_enough = not data or take(response, data)
+            response.finish()
+        except (OSError, MCPKitError) as caught:
+            error = explain_transport_error(caught, asked.url, response, waits)
+        finally:
+            if response is not None:
+                self._pool.give_back(response)
+        return complete_exchange(asked, response, started, error)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
+
+
+class AnswerReader:
+    """Reads an answer until all is there that a transcript has of it.
+
+    `on_messages` gets the messages of a stream so far, each time that there are more.
+    """
+
+    def __init__(self, was: Exchange, on_messages: Callable[[List[dict]], None]):
+        message = find_json(was.request_body)
+        self._request_id = find_request_id(message) if is_request(message) else None
+        self._count = len(find_messages(was))
+        if was.error is not None and all("method" in message for message in find_messages(was)):
+            self._request_id = None               # no answer came: there is none to wait for
+        self._is_cut = was.error is not None and was.method != "GET"
+        self._on_messages = on_messages
+        self._parser = SSEParser()
+        self.messages: List[dict] = []
+        self.response: Any = None                 # once its head is there
+
+    def take(self, response: Any, data: bytes) -> bool:
+        """Take in a piece of the answer; return whether that is enough."""
+        self.response = response
+        if not is_stream(response):
+            return False
+        values = [find_json(event.data.encode("utf-8", "surrogatepass"))
+                  for event in self._parser.feed(data)]
+        found = [part for value in values for part in
+                 (value if isinstance(value, list) else [value]) if isinstance(part, dict)]
+        self.messages += found
+        if found:
+            self._on_messages(self.messages)
+        if self._request_id is None:
+            return self._count <= len(self.messages) and (self._count > 0 or self._is_cut)
+        return any("method" not in message and message.get("id") == self._request_id
+                   for message in self.messages)
+
+    def build_exchange(self, asked: Exchange) -> Exchange:
+        """Return an exchange with the answer as far as it has come."""
+        if self.response is None:
+            return asked._replace(error="nothing has come yet")
+        answer = b"".join(format_event(encode_json(message)) for message in self.messages)
+        return asked._replace(status=self.response.status, headers=self.response.headers,
+                              answer=answer, size=len(answer), is_stream=True, error=None)
+
+
+class OpenStream(NamedTuple):
+    """The stream of a GET, which is read by a thread of its own while the rest is replayed."""
+
+    asked: Exchange
+    reader: AnswerReader
+    ended: threading.Event
+    found: List[Exchange]          # what came of it, once it has ended
+
+
+class HTTPTarget:
+    """A server that a transcript is replayed to over HTTP.
+
+    All requests go to `url`, but for those that were to another path than the first one.
+    """
+
+    def __init__(self, url: str, headers: Headers, network: Network, exchanges: List[Exchange],
+                 timeout: float, deadline: float):
+        self._url, self._headers = url, headers
+        self._own_path = next((urllib.parse.urlsplit(exchange.url).path for exchange in exchanges
+                               if is_of_http(exchange)), "")
+        self._timeout, self._deadline = timeout, deadline
+        self._sender = HTTPSender(network, MAX_ANSWER_BYTES)
+        self._conversation = Conversation({}, {})     # for messages that came without headers
+        self._open_streams: List[OpenStream] = []
+
+    def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Exchange:
+        """Send a request and return the exchange that it makes."""
+        asked = self._address(asked)
+        reader = AnswerReader(was, on_messages)
+        if asked.method == "GET" and was.is_stream:
+            return self._listen(asked, reader)
+        now = self._sender.send(asked, self._find_waits(), reader.take)
+        if not is_of_http(was):
+            self._learn(now)
+        return now
+
+    def settle(self, now: Exchange) -> Exchange:
+        """Return an exchange as it is when all else has been sent: a GET listened till now."""
+        for asked, reader, ended, found in self._open_streams:
+            if now is asked:
+                ended.wait(min(REPLAY_LISTEN_SECONDS, self._timeout))
+                return found[0] if found else reader.build_exchange(asked)
+        return now
+
+    def close(self) -> None:
+        """Close the connections."""
+        for stream in self._open_streams:
+            hang_up(stream.reader.response)
+            stream.ended.wait(self._timeout)
+        self._sender.close()
+
+    def _find_waits(self) -> Waits:
+        return Waits(self._timeout, self._deadline)
+
+    def _listen(self, asked: Exchange, reader: AnswerReader) -> Exchange:
+        """Have a thread read a stream while the rest is replayed; return once it is open."""
+        stream = OpenStream(asked, reader, threading.Event(), [])
+        opened = threading.Event()
+
+        def take(response: Any, data: bytes) -> bool:
+            is_enough = reader.take(response, data)
+            opened.set()
+            return is_enough
+
+        def run() -> None:
+            waits = Waits(LISTEN_SECONDS, self._deadline)
+            stream.found.append(self._sender.send(asked, waits, take))
+            opened.set()
+            stream.ended.set()
+
+        start_thread(run)
+        opened.wait(min(OPEN_SECONDS, self._timeout))
+        self._open_streams.append(stream)
+        return asked
+
+    def _address(self, asked: Exchange) -> Exchange:
+        """Return a request as it is sent to this server."""
+        headers, url = asked.request_headers, self._url
+        if not is_of_http(asked):
+            headers = self._build_headers(find_json(asked.request_body))
+            asked = asked._replace(method="POST")
+        elif urllib.parse.urlsplit(asked.url).path != self._own_path:
+            url = urllib.parse.urljoin(url, "/" + asked.url.partition("://")[2].partition("/")[2])
+        given = {name.lower() for name in self._headers}
+        headers = {**{name: value for name, value in headers.items()
+                      if name.lower() not in given | _REQUEST_FRAMING}, **self._headers}
+        return asked._replace(url=url, request_headers=headers)
+
+    def _build_headers(self, message: Any) -> Headers:
+        """Return the headers that a message of stdio needs here."""
+        message = message if isinstance(message, dict) else {}
+        is_new = "method" in message and is_modern(find_meta_of(message), None)
+        self._conversation.era = "modern" if is_new else "legacy"
+        return self._conversation.build_headers(message)
+
+    def _learn(self, now: Exchange) -> None:
+        with contextlib.suppress(MCPKitError):
+            for message in find_messages(now):
+                result = message.get("result")
+                if isinstance(result, dict) and "protocolVersion" in result:
+                    self._conversation.learn_initialize(result, now.headers.get("mcp-session-id"))
+
+
+class StdioTarget:
+    """A stdio server that a transcript is replayed to; what only HTTP has is not sent."""
+
+    def __init__(self, command: List[str], env: Mapping[str, str], cwd: Optional[str],
+                 timeout: float, deadline: float):
+        self._timeout, self._deadline = timeout, deadline
+        self._messages: List[dict] = []
+        self._on_messages: Callable = _ignore
+        self._transport = StdioTransport(command, MAX_ANSWER_BYTES, _ignore, self._take, _ignore,
+                                         env, cwd)
+
+    def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Optional[Exchange]:
+        """Send a message and return the exchange that it makes, None where there is none."""
+        message = find_json(asked.request_body)
+        if not isinstance(message, dict):
+            return None
+        outer, self._on_messages = (self._messages, self._on_messages), on_messages
+        self._messages, error, value = [], None, None
+        try:
+            waits = Waits(self._timeout, self._deadline)
+            value = self._transport.exchange(message, {}, waits, _ignore).response
+        except MCPKitError as caught:
+            error = str(caught)
+        if value is not None:
+            self._messages.append(build_error(value.id, value.error) if value.error
+                                  else build_result(value.id, value.result))
+        answer = b"\n".join(map(format_message, self._messages))
+        self._messages, self._on_messages = outer
+        return asked._replace(method="stdio", status=None, headers={}, answer=answer,
+                              size=len(answer), is_stream=False, error=error)
+
+    def settle(self, now: Exchange) -> Exchange:
+        """Return an exchange as it is when all else has been sent."""
+        return now
+
+    def close(self) -> None:
+        """End the server."""
+        self._transport.close()
+
+    def _take(self, message: dict) -> None:
+        self._messages.append(message)
+        self._on_messages(self._messages)
+
+
+class Replayed(NamedTuple):
+    """One exchange of a transcript: its number, what it was, and what it is now (None: unsent)."""
+
+    number: int
+    was: Exchange
+    now: Optional[Exchange]
+
+
+class Replayer:
+    """Sends the requests of a transcript again, as the client would that sent them first.
+
+    What the server gave out is carried over, and what it asks is answered as it was.
+    """
+
+    # Without these there is nothing to say to a legacy server.
+    HANDSHAKE = ("initialize", "notifications/initialized")
+
+    def __init__(self, exchanges: List[Exchange], target: Any, only: Collection[int] = ()):
+        self.carried = Carried()
+        self._exchanges = exchanges
+        self._target = target
+        self._only = only
+        self._done: Dict[int, Optional[Exchange]] = {}      # by index: what came of it
+
+    def run(self) -> List[Replayed]:
+        """Return what came of each exchange, or of `only` some. TransportError: of none."""
+        for index, exchange in enumerate(self._exchanges):
+            is_wanted = not self._only or index + 1 in self._only
+            if index not in self._done and (is_wanted
+                                            or find_title_of(exchange) in self.HANDSHAKE):
+                self._send(index)
+        found = [Replayed(index + 1, self._exchanges[index],
+                          now and self._target.settle(now))
+                 for index, now in sorted(self._done.items())]
+        return [one for one in found if not self._only or one.number in self._only]
+
+    def _send(self, index: int) -> None:
+        was = self._exchanges[index]
+        self._done[index] = None                  # so that nothing sends it again meanwhile
+        asked = self.carried.apply(was)
+
+        def answer(messages: List[dict]) -> None:
+            self.carried.learn_questions(find_messages(was), messages)
+            self._answer(find_messages(was), messages)
+
+        now = self._target.send(asked, was, answer) if (
+            is_of_http(was) or was.request_body) else None
+        if now is not None and now.error and now.status is None and not any(self._done.values()):
+            raise TransportError(now.error)
+        if now is not None:
+            self.carried.learn(was, now)
+        self._done[index] = now
+
+    def _answer(self, before: List[dict], messages: List[dict]) -> None:
+        """Send the answers to what the server has asked up to now."""
+        asked = [message["id"] for message in before if is_request(message)]
+        count = sum(map(is_request, messages))
+        for index, exchange in enumerate(self._exchanges):
+            value = find_json(exchange.request_body) if index not in self._done else None
+            if isinstance(value, dict) and "method" not in value and (
+                    value.get("id") in asked[:count]):
+                self._send(index)
+
+
+def update_exchanges(exchanges: List[Exchange], replayed: List[Replayed], carried: Carried
+                     ) -> List[Exchange]:
+    """Return the exchanges of a transcript with the answers that came now."""
+    found = list(exchanges)
+    for number, was, now in replayed:
+        if now is not None and is_of_http(now) == is_of_http(was):
+            now = carried.restore(now)
+            found[number - 1] = was._replace(request_body=now.request_body, **{
+                name: getattr(now, name)
+                for name in ("status", "headers", "answer", "size", "is_stream", "error")})
+    return found
+
+
+# ---- between a client and what answers it
+
+class ReplyHandler(socketserver.BaseRequestHandler):
+    """One connection of a ReplyService: request after request, handed over with its body."""
+
+    server: ReplyService
+
+    def setup(self) -> None:
+        """Prepare to read requests as our own server does."""
+        self.connection = self.request
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.reader = SocketReader(self.connection, Limits(max_body=MAX_ANSWER_BYTES))
+
+    def handle(self) -> None:
+        """Serve the connection until one of the two sides has it closed."""
+        self.close_connection = False
+        while not self.close_connection:
+            self.handle_one_request()
+
+    def handle_one_request(self) -> None:
+        """Read a request and have it answered."""
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            try:
+                self._read_one()
+            except HTTPRefusal as refusal:
+                self.close_connection = True
+                reply = build_reply(refusal.status, build_refusal(refusal).data, JSON_TYPE,
+                                    Connection="close")
+                self.send_parts(format_reply(reply, self.server.http_date()))
+                self.drain()
+
+    def _read_one(self) -> None:
+        data = self.reader.read_head()
+        if data is None:
+            return
+        head = parse_head(data)
+        if not is_host_allowed(head.headers.get("host"), frozenset(), self.server.is_local):
+            # A page whose name was re-bound to this machine would be let in by way of us.
+            raise HTTPRefusal(403, "this service answers to the names of this machine only")
+        has_body = not head.headers.keys().isdisjoint({"content-length", "transfer-encoding"})
+        length = parse_content_length(head, MAX_ANSWER_BYTES) if has_body else 0
+        if "expect" in head.headers:
+            self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = self.reader.read_body(length)
+        self.close_connection = not is_kept_alive(head)
+        try:
+            self.server.serve(self, head, body)
+        except OSError:
+            self.close_connection = True
+            raise
+
+    drain = HTTPHandler.drain
+
+    def send_parts(self, parts: Iterable[Part]) -> None:
+        """Send the parts of an answer, with the pauses between them."""
+        for part in parts:
+            if isinstance(part, bytes):
+                self.connection.sendall(part)
+            elif isinstance(part, Await):
+                self.server.wait_for(lambda: self.server.is_answered(part.id), AWAIT_SECONDS, self)
+            elif isinstance(part, (int, float)):
+                self.server.wait_for(lambda: False, part, self)
+            else:
+                self._end(part)
+                return
+
+    def _end(self, mark: Mark) -> None:
+        self.close_connection = True
+        if mark is Mark.RESET:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        else:
+            self.drain()
+
+
+class ReplyService(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """A service for requests of any kind; as a context manager it serves in a thread of its own."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int, path: str = "/mcp"):
+        self.is_local = is_loopback(host)
+        self.stopped = threading.Event()
+        self.socket = open_listener(host, port)
+        socketserver.BaseServer.__init__(self, self.socket.getsockname(), ReplyHandler)
+        self.origin = f"http://{format_address(host, self.server_address[1])}"
+        self.url = self.origin + path
+
+    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
+        """Answer a request."""
+        raise NotImplementedError
+
+    def __enter__(self) -> ReplyService:
+        start_thread(functools.partial(self.serve_forever, 0.05))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+    def run(self) -> None:
+        """Serve until `stop` is called from another thread."""
+        self.serve_forever(0.1)
+
+    def stop(self) -> None:
+        """Free the address; what is being answered is given up."""
+        self.stopped.set()
+        self.shutdown()
+        self.server_close()
+
+    def http_date(self) -> str:
+        """Return the Date of an answer."""
+        import email.utils
+        return email.utils.formatdate(usegmt=True)
+
+    def is_answered(self, question_id: Any) -> bool:
+        """Return whether a client has answered a question."""
+        return True
+
+    def wait_for(self, is_over: Callable[[], bool], seconds: float, handler: ReplyHandler) -> None:
+        """Wait until something is so, or for some seconds, while the client is there."""
+        deadline = time.monotonic() + seconds
+        while not is_over() and time.monotonic() < deadline:
+            if self.stopped.wait(min(LOOK_SECONDS, deadline - time.monotonic())) or (
+                    is_peer_gone(handler.connection)):
+                raise ConnectionAbortedError
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what should never happen; the other connections go on."""
+        log_exception("a connection failed")
+
+
+# ---- mock
+
+Source = Callable[[Asked], MockReply]
+
+
+class Spoiler:
+    """Answers as a source does, with faults: all of them each time, or, at a `rate`, one now and
+    then, which `random` picks."""
+
+    def __init__(self, source: Source, faults: Sequence[Fault], rate: Optional[float] = None,
+                 seed: Optional[int] = None):
+        self._source, self._faults, self._rate = source, faults, rate
+        self._random: Any = None
+        self._seed = seed
+        self._counts: Dict[str, int] = {}
+        self._answered: set = set()               # ids of questions
+        self._lock = threading.Lock()             # guards the three above
+
+    def answer(self, asked: Asked) -> MockReply:
+        """Return the answer to a request, spoiled."""
+        with self._lock:
+            asked = asked._replace(count=self._counts.get(asked.name, 0))
+            self._counts[asked.name] = asked.count + 1
+            if isinstance(asked.value, dict) and "method" not in asked.value:
+                self._answered.add(find_request_id(asked.value))
+            faults = self._pick()
+        reply = self._source(asked)
+        for fault in faults:
+            reply = fault.spoil(reply, asked)
+        return reply
+
+    def is_answered(self, question_id: Any) -> bool:
+        """Return whether the client has answered a question."""
+        return question_id in self._answered
+
+    def _pick(self) -> Sequence[Fault]:
+        if self._rate is None:
+            return self._faults
+        if self._random is None:
+            import random
+            self._random = random.Random(self._seed)
+        is_due = self._random.random() < self._rate
+        return [self._random.choice(self._faults)] if is_due else []
+
+
+class MockService(ReplyService):
+    """Answers over HTTP as a Spoiler says."""
+
+    def __init__(self, spoiler: Spoiler, host: str = "127.0.0.1", port: int = 0,
+                 path: str = "/mcp"):
+        self._spoiler = spoiler
+        self.is_answered = spoiler.is_answered
+        super().__init__(host, port, path)
+
+    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
+        """Answer a request."""
+        value = find_json(body) if body else None
+        reply = self._spoiler.answer(Asked(head.method, head.target, head.headers, value))
+        if reply.is_raw:
+            handler.close_connection = True
+        parts = format_reply(reply, self.http_date())
+        handler.send_parts(islice(parts, 1) if head.method == "HEAD" else parts)
+
+
+class MockStdio:
+    """Answers on a pair of byte streams as a Spoiler says, each message in a thread of its own."""
+
+    def __init__(self, spoiler: Spoiler, reader: Any, writer: Any):
+        self._spoiler, self._reader, self._writer = spoiler, reader, writer
+        self._changed = threading.Condition()     # guards the writer, and the two below
+        self._running = 0
+        self._stays = False
+
+    def run(self) -> None:
+        """Serve until the input ends."""
+        for line in iter(self._reader.readline, b""):
+            if line.strip():
+                with self._changed:
+                    self._running += 1
+                start_thread(functools.partial(self._answer, line))
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, 1.0)
+
+    def stop(self) -> None:
+        """End, whatever is still to be answered."""
+
+    def linger(self) -> None:
+        """Stay for ever, where a fault is to."""
+        with self._changed:
+            while self._stays:
+                self._changed.wait(LOOK_SECONDS)
+
+    def _answer(self, line: bytes) -> None:
+        try:
+            reply = self._spoiler.answer(Asked("stdio", "", {}, find_json(line)))
+            with self._changed:
+                for part in format_reply_lines(reply):
+                    self._send(part)
+        except (OSError, ValueError):
+            pass                                  # nobody listens any more
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _send(self, part: Part) -> None:
+        """Send one part. Holds the lock, but not while it waits."""
+        if isinstance(part, bytes):
+            self._writer.write(part)
+            self._writer.flush()
+        elif isinstance(part, Aside):
+            sys.stderr.buffer.write(part.data)
+            sys.stderr.flush()
+        elif isinstance(part, Await):
+            self._changed.wait_for(lambda: self._spoiler.is_answered(part.id), AWAIT_SECONDS)
+        elif part is Mark.STAY:
+            self._stays = True
+        elif isinstance(part, Mark):
+            os._exit(3)
+        else:
+            self._changed.wait(min(part, AWAIT_SECONDS))
+
+
+# ---- record
+
+class Tape:
+    """Writes exchanges to a transcript as they end, in the order in which they began.
+
+    The file is whole after each of them; of `hidden` secrets nothing is in it. Raises UsageError
+    where it cannot be written.
+    """
+
+    def __init__(self, path: str, hidden: Iterable[str] = ()):
+        self._path = path
+        self._redaction = Redaction(hidden)
+        self._begun: List[float] = []             # when each exchange began
+        self._blocks: List[str] = []              # its text
+        self._ends: List[int] = []                # and where that ends in the file
+        self._last = 0.0
+        self._lock = threading.Lock()             # guards the four above, and the file
+        write_file(path, "")
+
+    def begin(self) -> float:
+        """Return a moment, of time.monotonic(), that no other exchange has begun at."""
+        with self._lock:
+            self._last = max(time.monotonic(), math.nextafter(self._last, math.inf))
+            return self._last
+
+    def put(self, begun: float, exchange: Exchange) -> None:
+        """Write an exchange that began at a moment, again if it is there already."""
+        with self._lock:
+            self._redaction.learn(exchange)
+            text = format_exchange(exchange, self._redaction)
+            index = bisect_left(self._begun, begun)
+            if self._begun[index:index + 1] == [begun]:
+                self._blocks[index] = text
+            else:
+                self._begun.insert(index, begun)
+                self._blocks.insert(index, text)
+            try:
+                self._write_from(index)
+            except OSError as error:              # the talk goes on, whatever becomes of the tape
+                log_line(f"mcpkit: {self._path} cannot be written: {error.strerror}")
+
+    def note(self, exchange: Exchange) -> None:
+        """Write an exchange that has just ended, as an observer is told of it."""
+        self.put(time.monotonic() - exchange.seconds, exchange)
+
+    def _write_from(self, index: int) -> None:
+        """Write the blocks from one on: nearly always it is the last, and the file grows."""
+        index = min(index, len(self._ends))       # those before were perhaps not written either
+        del self._ends[index:]
+        with open(self._path, "r+b") as file:
+            file.truncate(file.seek(self._ends[-1] if index else 0))
+            for number, text in enumerate(self._blocks[index:], index):
+                block = ("\n" if number else "") + format_block(number + 1, text) + "\n"
+                file.write(block.encode("utf-8", "backslashreplace"))
+                self._ends.append(file.tell())
+
+
+class RecordService(ReplyService):
+    """Stands between clients and the server at a URL, and has a Tape keep what they say.
+
+    What comes is handed on as it comes, streams too. Raises TransportError when the address cannot
+    be bound.
+    """
+
+    def __init__(self, upstream: str, tape: Tape, network: Network = Network(),
+                 host: str = "127.0.0.1", port: int = 0):
+        self._tape = tape
+        self._sender = HTTPSender(network, math.inf)
+        parts = urllib.parse.urlsplit(upstream)
+        self.upstream = f"{parts.scheme}://{parts.netloc}"
+        self._running = 0                         # guarded by _changed
+        self._changed = threading.Condition()
+        super().__init__(host, port, parts.path or "/")
+
+    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
+        """Hand a request on, and its answer back."""
+        headers = {"-".join(map(str.capitalize, name.split("-"))): value
+                   for name, value in head.headers.items()
+                   if name not in _REQUEST_FRAMING | HOP_HEADERS}
+        target = head.target if head.target.startswith("/") else parse_target(head.target)
+        asked = Exchange(head.method, self.upstream + target, headers, body, None, {}, b"", 0,
+                         False, 0.0, None)
+        begun = self._tape.begin()
+        relay = Relay(handler, self)
+        with self._changed:
+            self._running += 1
+        try:
+            waits = Waits(LISTEN_SECONDS, time.monotonic() + LISTEN_SECONDS)
+            now = self._sender.send(asked, waits, relay.take)
+            self._tape.put(begun, now)
+            relay.finish(now)
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Free the address, and have what is going on recorded as far as it is."""
+        super().stop()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, STOP_SECONDS)
+        self._sender.close()
+
+
+# Headers that are about one connection only. Spec: RFC 9110, 7.6.1.
+HOP_HEADERS = frozenset({"connection", "keep-alive", "proxy-connection", "te", "trailer",
+                         "transfer-encoding", "upgrade", "expect", "proxy-authorization"})
+# Headers in which a server names itself.
+PLACE_HEADERS = ("location", "www-authenticate", "link")
+
+
+class Relay:
+    """Hands the answer to one request back to who asked, as it comes."""
+
+    def __init__(self, handler: ReplyHandler, service: RecordService):
+        self._handler, self._service = handler, service
+        self._response: Any = None
+        self._is_chunked = False
+        self._held = b""                          # what is sent with the next piece, or the end
+
+    def take(self, response: Any, data: bytes) -> bool:
+        """Send the head of an answer, or a piece of its body; TransportError: nobody is there.
+
+        A piece of what is no stream waits for the next one, so that the last of all can wait until
+        the exchange is on tape.
+        """
+        if self._response is None:
+            self._response = response
+            self._held = self._build_head(response)
+            response.waits = self
+        elif data:
+            self._held += b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
+        if self._is_chunked or len(self._held) > NOTED_BYTES:
+            self._send_held()
+        return False
+
+    def finish(self, now: Exchange) -> None:
+        """Send the end of an answer, or close the connection where it has none."""
+        if self._response is None:
+            reply = build_reply(502, f"mcpkit record: {now.error}", Connection="close")
+            self._handler.send_parts(format_reply(reply, self._service.http_date()))
+            return
+        self._held += b"0\r\n\r\n" if self._is_chunked and not now.error else b""
+        self._handler.close_connection |= bool(now.error)
+        with contextlib.suppress(TransportError):
+            self._send_held()
+
+    def _send_held(self) -> None:
+        held, self._held = self._held, b""
+        try:
+            self._handler.connection.sendall(held)
+        except OSError:
+            raise TransportError(CLIENT_LEFT) from None
+
+    def _build_head(self, response: Any) -> bytes:
+        lines = [f"HTTP/1.1 {response.status} {response.reason or ''}".rstrip()]
+        for name, value in response.headers.items():
+            if name in PLACE_HEADERS:
+                value = value.replace(self._service.upstream, self._service.origin)
+            if name not in HOP_HEADERS | _FRAMING:
+                lines.append(f"{name}: {value}")
+        length = response.headers.get("content-length")
+        if length is not None and response.headers.keys().isdisjoint(
+                {"content-encoding", "transfer-encoding"}):
+            lines.append(f"Content-Length: {length}")
+        elif response.status not in BODILESS:
+            self._is_chunked = True
+            lines.append("Transfer-Encoding: chunked")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def left(self) -> float:
+        """Wait for more of the answer; TransportError when nobody waits for it with us."""
+        sock = self._response.connection.sock
+        while not (getattr(sock, "pending", int)() or is_readable(sock, LOOK_SECONDS)):
+            if self._service.stopped.is_set() or is_peer_gone(self._handler.connection):
+                raise TransportError(CLIENT_LEFT)
+        return LISTEN_SECONDS
+
+
+class LineTape:
+    """Puts the lines of a stdio conversation on a Tape: an exchange for each line of the client,
+    with the answer to it, and what the server says meanwhile."""
+
+    def __init__(self, tape: Tape):
+        self._tape = tape
+        self._exchanges: Dict[float, Exchange] = {}
+        self._asked: Dict[Any, float] = {}        # ids of requests that have no answer yet
+        self._latest: Optional[float] = None
+        self._lock = threading.Lock()             # guards the three above
+
+    def hear_client(self, line: bytes) -> None:
+        """Take in a line of the client."""
+        with self._lock:
+            value = find_json(line)
+            begun = self._open(line.rstrip(b"\r\n"))
+            if is_request(value):
+                self._asked[value["id"]] = begun
+            self._tape.put(begun, self._exchanges[begun])
+
+    def hear_server(self, line: bytes) -> None:
+        """Take in a line of the server."""
+        with self._lock:
+            value = find_json(line)
+            is_answer = isinstance(value, dict) and "method" not in value
+            begun = self._asked.pop(find_request_id(value), None) if is_answer else None
+            begun = self._latest if begun is None else begun
+            begun = self._open(b"") if begun is None else begun
+            was = self._exchanges[begun]
+            answer = was.answer + (b"\n" if was.answer else b"") + line.rstrip(b"\r\n")
+            self._exchanges[begun] = was._replace(answer=answer, size=len(answer))
+            self._tape.put(begun, self._exchanges[begun])
+
+    def _open(self, line: bytes) -> float:
+        self._latest = self._tape.begin()
+        self._exchanges[self._latest] = Exchange("stdio", "", {}, line, None, {}, b"", 0, False,
+                                                 0.0, None)
+        return self._latest
+
+
+def record_stdio(command: List[str], tape: Tape) -> int:
+    """Run a stdio server on our own input and output, and return its exit code."""
+    import subprocess
+    lines = LineTape(tape)
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    except OSError as error:
+        raise TransportError(f"cannot start {command[0]}: {error.strerror or error}") from None
+    reader, writer = take_stdio()
+
+    def hand_on() -> None:
+        with contextlib.suppress(OSError, ValueError), child.stdin as pipe:
+            for line in iter(reader.readline, b""):
+                lines.hear_client(line)
+                pipe.write(line)
+                pipe.flush()
+
+    start_thread(hand_on)
+    try:
+        with child.stdout as pipe:
+            for line in iter(pipe.readline, b""):
+                lines.hear_server(line)
+                writer.write(line)
+                writer.flush()
+        return child.wait()
+    except BrokenPipeError:                       # whoever listened has gone
+        return 0
+    finally:
+        end_child(child)
+
+
+def end_child(child: Any) -> None:
+    """End a child process: it is asked to, and then made to."""
+    import subprocess
+    for end in (child.terminate, child.kill):
+        if child.poll() is None:
+            end()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(2.0)
+
+
+# =============================================================================================
+# 33. CONFIGURATION
 # =============================================================================================
 # In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
 # There is no standard, so what is read is what the dialects have in common. Any value in such a
@@ -15665,7 +17941,7 @@ def find_kind(entry: Any) -> str:
 # The members of an entry that count, and the types that each may be of.
 ENTRY_MEMBERS = {"command": (str, list), "args": (list,), "env": (dict,), "cwd": (str,),
                  "headers": (dict,), **dict.fromkeys(URL_MEMBERS, (str,))}
-_TYPE_NAMES = {str: "a text", list: "a list of texts", dict: "an object of texts"}
+_MEMBER_TYPES = {str: "a text", list: "a list of texts", dict: "an object of texts"}
 
 
 def read_texts(value: Any, shapes: tuple, member: str) -> Any:
@@ -15678,7 +17954,7 @@ def read_texts(value: Any, shapes: tuple, member: str) -> Any:
         return {name: read_texts(part, (str,), member) for name, part in value.items()
                 if part is not None}
     raise UsageError(f"has a member {member} that is not "
-                     + " or ".join(_TYPE_NAMES[shape] for shape in shapes))
+                     + " or ".join(_MEMBER_TYPES[shape] for shape in shapes))
 
 
 def _build_command(parts: Dict[str, Any]) -> List[str]:
@@ -15770,14 +18046,14 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
 
 
 # =============================================================================================
-# 30. COMMAND LINE
+# 34. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
 
 EXIT_CODES = {
     0: "ok, the probe's verdict is pass, or the server was told to stop (SIGTERM, Ctrl-C)",
-    1: "the peer answered with an error, or the probe's verdict is fail",
+    1: "the peer answered with an error, a replay differs, or the probe's verdict is fail",
     2: "the command line, or the server's file, makes no sense",
     3: "the server asks something that nobody answered, or the probe's verdict is partial",
     4: "unreachable, no answer in time, or the address to serve is taken",
@@ -15947,8 +18223,21 @@ def open_client(options: Any) -> Iterator[Client]:
 
 
 def find_observer(options: Any) -> Callable[[Exchange], None]:
-    """Return what -v wants to see of each exchange."""
-    return functools.partial(print_exchange, options.hidden) if options.verbose else _ignore
+    """Return what -v and --transcript want to see of each exchange.
+
+    It hides the secrets that are known when it is made: those of the server and of headers.
+    """
+    observers = []
+    if options.verbose:
+        observers.append(functools.partial(print_exchange, options.hidden))
+    if options.transcript is not None:
+        observers.append(Tape(options.transcript, options.hidden).note)
+
+    def observe(exchange: Exchange) -> None:
+        for tell in observers:
+            tell(exchange)
+
+    return observe if observers else _ignore
 
 
 def print_warnings(client: Client) -> None:
@@ -16682,6 +18971,142 @@ def run_probe(options: Any) -> int:
     return EXIT_OF_VERDICT[report["verdict"]]
 
 
+def run_replay(options: Any) -> int:
+    """Send the requests of a transcript to a server again, and tell what is different."""
+    exchanges = read_transcript(options.file)
+    for number in options.only:
+        if number > len(exchanges):
+            raise UsageError(f"--only {number}: there are {len(exchanges)} exchanges in "
+                             f"{options.file}")
+    target = open_replay_target(options, exchanges)
+    with contextlib.closing(target):
+        replayer = Replayer(exchanges, target, options.only)
+        replayed = replayer.run()
+    answers = [one.now for one in replayed if one.now is not None]
+    for exchange in answers if options.verbose else ():
+        print_exchange(options.hidden, exchange)
+    if options.transcript is not None:
+        write_file(options.transcript, format_transcript(answers, options.hidden) + "\n")
+    is_ignored = build_ignored(options.ignore)
+    found = [(one, None if one.now is None else compare_answers(one.was, one.now, is_ignored))
+             for one in replayed]
+    if options.update:
+        write_file(options.file, format_transcript(update_exchanges(
+            exchanges, replayed, replayer.carried), options.hidden) + "\n")
+    print_replay(found, options)
+    return 1 if any(differences for _, differences in found) else 0
+
+
+def read_transcript(path: str) -> List[Exchange]:
+    """Return the exchanges in a file; raises UsageError where it has none."""
+    try:
+        exchanges = parse_transcript(read_input("@" + path))
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+    if not exchanges:
+        raise UsageError(f"{path} has no exchanges: each begins with ### and a title")
+    return exchanges
+
+
+def open_replay_target(options: Any, exchanges: List[Exchange]) -> Any:
+    """Return the server of a command, as a Replayer wants it."""
+    server = find_server(options)
+    deadline = time.monotonic() + (options.max_time or LISTEN_SECONDS)
+    if not isinstance(server.target, str):
+        return StdioTarget(server.target, server.env, server.cwd, options.timeout, deadline)
+    if not is_http_url(server.target):
+        raise UsageError(f"not an http or https URL: {shorten(server.target)}")
+    headers = {**server.headers, **find_headers(options)}
+    return HTTPTarget(server.target, headers, parse_network(options), exchanges, options.timeout,
+                      deadline)
+
+
+def print_replay(found: List[Tuple[Replayed, Optional[List[Difference]]]], options: Any) -> None:
+    """Print what is different, an exchange after the other."""
+    counts = {"the same": 0, "different": 0, "not sent": 0}
+    rows = []
+    for (number, was, _), differences in found:
+        outcome = "not sent" if differences is None else "different" if differences else "the same"
+        counts[outcome] += 1
+        title = was.title or find_title_of(was)
+        rows.append({"number": number, "title": title, "outcome": outcome, "differences": [
+            {"path": path, **{name: value for name, value in (("was", before), ("is", after))
+                              if value is not ABSENT}}
+            for path, before, after in differences or ()]})
+        if not options.json:
+            print_text(f"{number} \u00b7 {shorten(title)}: {outcome}")
+            for difference in differences or ():
+                print_text(hide_secrets(f"  {difference}", options.hidden))
+    if options.json:
+        print_json({"same": not counts["different"], "exchanges": rows})
+        return
+    print_text(f"{len(found)} exchange{'s' * (len(found) != 1)}: " + ", ".join(
+        f"{count} {outcome}" for outcome, count in counts.items() if count))
+
+
+def run_mock(options: Any) -> int:
+    """Serve the answers of a transcript, or those of pong, with faults if they are wanted."""
+    if options.list_faults:
+        return print_faults(options.json)
+    names = [name for given in options.fault for name in given.split(",") if name]
+    faults = find_faults(names, options.stdio)
+    if options.fault_rate is not None and not faults:
+        where = ("both", "stdio" if options.stdio else "HTTP")
+        faults = [fault for fault in FAULTS.values() if fault.where in where]
+    path = "/mcp"
+    if options.file is None:
+        source = functools.partial(answer_by_server, build_pong_server())
+    else:
+        exchanges = read_transcript(options.file)
+        path = urllib.parse.urlsplit(next((exchange.url for exchange in exchanges
+                                           if is_of_http(exchange)), "//h/mcp")).path
+        source = Mock(exchanges, lambda text: log_line(f"mcpkit: {text}"),
+                      lambda: secrets.token_hex(16)).answer
+    spoiler = Spoiler(source, faults, options.fault_rate, options.seed)
+    with catch_stop_signals() as told:
+        if options.stdio:
+            service: Any = MockStdio(spoiler, *take_stdio())
+        else:
+            service = MockService(spoiler, options.host, options.port, path)
+            spoiled = f", spoiled by {', '.join(names)}" if names else ""
+            print_out(f"{options.file or 'pong'} answers at {service.url}{spoiled} "
+                      "(Ctrl-C ends it)")
+            flush_out()
+        run_until_told(service, lambda: told)
+        if options.stdio:
+            service.linger()
+    return 0
+
+
+def print_faults(as_json: bool) -> int:
+    """Print the faults that a mock can have."""
+    if as_json:
+        print_json([{"name": name, "case": fault.case, "where": fault.where,
+                     "meaning": fault.meaning} for name, fault in FAULTS.items()])
+        return 0
+    for name, fault in FAULTS.items():
+        print_text(f"{name:<25} {fault.case:<5} {fault.where:<6} {fault.meaning}")
+    return 0
+
+
+def run_record(options: Any) -> int:
+    """Stand between clients and a server, and write what they say to a transcript."""
+    if (options.command is None) == (options.upstream is None):
+        raise UsageError("record takes the URL of a server, or -- and the COMMAND of one")
+    if options.command is not None:
+        return record_stdio(options.command, Tape(options.out))
+    if not is_http_url(options.upstream):
+        raise UsageError(f"not an http or https URL: {shorten(options.upstream)}")
+    with catch_stop_signals() as told:
+        service = RecordService(options.upstream, Tape(options.out), parse_network(options),
+                                options.host, options.port)
+        print_out(f"{service.url} leads to {options.upstream}, recorded in {options.out} "
+                  "(Ctrl-C ends it)")
+        flush_out()
+        run_until_told(service, lambda: told)
+    return 0
+
+
 def print_report(report: dict) -> None:
     """Print a probe's report for a person."""
     print_lines(format_report(report).split("\n"))
@@ -16704,7 +19129,7 @@ def probe_with(options: Any) -> Tuple[dict, List[Exchange]]:
         report = probe_file(options, exchanges)
     else:
         server = find_server(options)
-        prober = build_prober(options, server, exchanges)
+        prober = build_prober(options, server, exchanges.append, find_observer(options))
         report = {**prober.run(options.deep, options.repeat),
                   "target": options.server or options.target or server.target}
     return hide_secrets(report, options.hidden), exchanges
@@ -16715,9 +19140,10 @@ def probe_file(options: Any, exchanges: List[Exchange]) -> dict:
     started, probers = time.monotonic(), {}
     servers, reports = find_all_servers(options)
     seen: Dict[str, List[Exchange]] = {name: [] for name in servers}
+    show = find_observer(options)
 
     def run(name: str) -> dict:
-        probers[name] = build_prober(options, servers[name], seen[name])
+        probers[name] = build_prober(options, servers[name], seen[name].append, show)
         is_http = isinstance(servers[name].target, str)
         return probers[name].run(options.deep and is_http, options.repeat)
 
@@ -16772,13 +19198,12 @@ def find_all_servers(options: Any) -> Tuple[Dict[str, ServerEntry], Dict[str, di
     return servers, reports
 
 
-def build_prober(options: Any, server: ServerEntry, exchanges: List[Exchange]) -> Prober:
-    """Return what probes one server as the options want it, and notes its exchanges."""
-    show = find_observer(options)
-
+def build_prober(options: Any, server: ServerEntry, *observers: Callable[[Exchange], None]
+                 ) -> Prober:
+    """Return what probes one server as the options want it, and tells of each exchange."""
     def observe(exchange: Exchange) -> None:
-        exchanges.append(exchange)
-        show(exchange)
+        for tell in observers:
+            tell(exchange)
 
     return Prober(server.target, options.era,
                   min(options.timeout, options.max_time or options.timeout), options.max_bytes,
@@ -16788,17 +19213,23 @@ def build_prober(options: Any, server: ServerEntry, exchanges: List[Exchange]) -
 
 def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> None:
     """Write the files that are asked for, which may be sent on: they have no secrets."""
-    public = change_texts(report, Redaction(exchanges).hide)
+    redaction = Redaction(options.hidden)
+    for exchange in exchanges:
+        redaction.learn(exchange)
+    public = change_texts(report, redaction.hide)
     for path, build in ((options.junit, lambda: format_junit(public)),
-                        (options.html, lambda: format_html(public)),
-                        (options.transcript, lambda: hide_secrets(
-                            format_transcript(exchanges), options.hidden))):
+                        (options.html, lambda: format_html(public))):
         if path is not None:
-            try:
-                with open(path, "w", encoding="utf-8", newline="\n") as file:
-                    file.write(build())
-            except OSError as error:
-                raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+            write_file(path, build())
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a text file; raises UsageError where that cannot be done."""
+    try:
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 # The headers that are ours; of all others, -v shows the name alone.
@@ -16864,8 +19295,19 @@ EXAMPLES = {
     "logout": ("logout URL",),
     "servers": ("servers", "servers --config mcp.json"),
     "probe": ("probe URL", "probe --json -- python3 server.py", "probe --config mcp.json"),
+    "record": ("record http://127.0.0.1:8000/mcp --port 8001 --out pong.http",
+               "record --out pong.http -- python3 server.py"),
+    "mock": ("mock pong.http", "mock pong.http --stdio", "mock --fault crlf,other-events",
+             "mock pong.http --fault-rate 0.1 --seed 7", "mock --list-faults"),
+    "replay": ("replay pong.http http://127.0.0.1:8000/mcp",
+               "replay pong.http URL --ignore result.serverInfo --only 3",
+               "replay pong.http --update -- python3 server.py"),
     "sse": ("sse answer.txt", "curl -N URL | mcpkit.py sse"),
 }
+
+
+# The commands that ask no server themselves.
+WITHOUT_SERVER = (run_serve, run_servers, run_record, run_mock, run_sse)
 
 
 def build_parser(has_target: bool):
@@ -16891,9 +19333,13 @@ def build_parser(has_target: bool):
         command = commands.add_parser(name, help=run.__doc__.rstrip("."), description=run.__doc__,
                                       **describe(name))
         command.set_defaults(run=run, command=None, json=False, output=None)
-        if run not in (run_serve, run_servers, run_sse):
+        if run is run_replay:                     # its first word is no TARGET
+            command.add_argument("file", metavar="FILE", help="a transcript")
+        if run not in WITHOUT_SERVER:
             # The probe takes a file of servers instead.
-            add_client_options(command, has_target, "?" if run is run_probe else None)
+            add_server_options(command, has_target, "?" if run is run_probe else None)
+        if run not in (*WITHOUT_SERVER, run_replay):
+            add_client_options(command)
         add_options(command)
     return parser
 
@@ -16957,6 +19403,46 @@ def add_send_options(command: Any) -> None:
     command.add_argument("params", nargs="?", metavar="JSON", help="params: JSON, @FILE, or -")
 
 
+def add_replay_options(command: Any) -> None:
+    """Add what `replay` takes beside its FILE."""
+    command.add_argument("--ignore", action="append", default=[], metavar="PATH",
+                         help="a member that may differ: result.tools[*].title, or a name wherever "
+                         f"it is (these always may: {', '.join(VOLATILE_MEMBERS)})")
+    command.add_argument("--only", action="append", default=[], type=parse_count, metavar="N",
+                         help="send this exchange only, and the handshake before it")
+    command.add_argument("--update", action="store_true",
+                         help="put the answers that come now into FILE")
+
+
+def add_mock_options(command: Any) -> None:
+    """Add what `mock` takes."""
+    command.add_argument("file", nargs="?", metavar="FILE", help="a transcript (none: the answers "
+                         "of the pong server)")
+    command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    command.add_argument("--port", type=parse_port, default=8000,
+                         help="0: a free one (%(default)s)")
+    command.add_argument("--stdio", action="store_true", help="serve stdin and stdout, not HTTP")
+    command.add_argument("--fault", action="append", default=[], metavar="NAME[,NAME]",
+                         help="answer with these faults")
+    command.add_argument("--fault-rate", type=parse_rate, metavar="R",
+                         help="one of them (none given: of all) at this rate: 0.1, one in ten")
+    command.add_argument("--seed", type=int, metavar="N", help="of the chance at that rate")
+    command.add_argument("--list-faults", action="store_true",
+                         help="print each fault, its case, where it is, and what it does")
+    command.add_argument("--json", action="store_true", help="the list as a JSON document")
+
+
+def add_record_options(command: Any) -> None:
+    """Add what `record` takes."""
+    command.add_argument("upstream", nargs="?", metavar="URL", help="of the server; or leave it "
+                         "out and end the line with -- COMMAND ARG... for a stdio server")
+    command.add_argument("--out", required=True, metavar="FILE", help="where to write it")
+    command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    command.add_argument("--port", type=parse_port, default=8000,
+                         help="0: a free one (%(default)s)")
+    add_network_options(command)
+
+
 def add_servers_options(command: Any) -> None:
     """Add what `servers` takes."""
     command.add_argument("--config", metavar="FILE", help="look into this file only")
@@ -16984,6 +19470,14 @@ def parse_count(text: str) -> int:
     return count
 
 
+def parse_rate(text: str) -> float:
+    """Return how often something is, from 0 (never) to 1 (always)."""
+    rate = float(text)
+    if not 0 <= rate <= 1:
+        raise ValueError(text)
+    return rate
+
+
 def parse_port(text: str) -> int:
     """Return a TCP port, 0 for any."""
     port = int(text)
@@ -16994,10 +19488,14 @@ def parse_port(text: str) -> int:
 
 # argparse calls them so when it refuses a value.
 parse_seconds.__name__, parse_count.__name__, parse_port.__name__ = "seconds", "count", "port"
+parse_rate.__name__ = "rate"
 
 
-def add_client_options(command: Any, has_target: bool, times: Optional[str] = None) -> None:
-    """Add what all commands of the client take; `times` is how often TARGET is there."""
+def add_server_options(command: Any, has_target: bool, times: Optional[str] = None) -> None:
+    """Add what says which server is meant, how it is reached, and what is told of that.
+
+    `times` is how often TARGET is there.
+    """
     command.set_defaults(target=None, hidden={})
     if has_target:
         command.add_argument("target", metavar="TARGET", nargs=times,
@@ -17016,6 +19514,15 @@ def add_client_options(command: Any, has_target: bool, times: Optional[str] = No
                          help="seconds that the server may be silent (%(default)s)")
     command.add_argument("--max-time", type=parse_seconds, metavar="S",
                          help="seconds that all of it may take")
+    command.add_argument("-v", "--verbose", action="store_true",
+                         help="show each exchange, and what the server logs, on standard error")
+    command.add_argument("--transcript", metavar="FILE",
+                         help="write each request and its answer to this file, without secrets")
+    add_network_options(command)
+
+
+def add_client_options(command: Any) -> None:
+    """Add what says how a client talks to its server."""
     command.add_argument("--answer", action="append", default=[], metavar="name=value",
                          help="answer what the server asks: a field of its form, or the key of the "
                          "question; name:=json for JSON")
@@ -17024,9 +19531,6 @@ def add_client_options(command: Any, has_target: bool, times: Optional[str] = No
                          help="a folder that the server may know of")
     command.add_argument("--era", choices=("auto", "legacy", "modern"), default="auto",
                          help="speak to it in this era only (%(default)s: find out)")
-    command.add_argument("-v", "--verbose", action="store_true",
-                         help="show each exchange, and what the server logs, on standard error")
-    add_network_options(command)
 
 
 def add_network_options(command: Any) -> None:
@@ -17059,8 +19563,6 @@ def add_probe_options(command: Any) -> None:
                          help="probe again every S seconds, and print what changes")
     command.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
     command.add_argument("--html", metavar="FILE", help="write the report as a web page")
-    command.add_argument("--transcript", metavar="FILE",
-                         help="write all requests and answers, without secrets")
     command.add_argument("--curl", action="store_true",
                          help="print each request as a curl command; secrets are variables in it")
     command.add_argument("--no-guess", action="store_true",
@@ -17136,6 +19638,8 @@ COMMANDS = {
     "listen": (run_listen, add_listen_options), "send": (run_send, add_send_options),
     "login": (run_login, add_login_options), "logout": (run_logout, _ignore),
     "servers": (run_servers, add_servers_options), "probe": (run_probe, add_probe_options),
+    "record": (run_record, add_record_options), "replay": (run_replay, add_replay_options),
+    "mock": (run_mock, add_mock_options),
     "sse": (run_sse, add_sse_options),
 }
 

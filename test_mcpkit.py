@@ -427,6 +427,15 @@ def test_no_line_of_the_layout_is_wider_than_100_columns():
     assert [number for number, line in enumerate(LINES, 1) if len(line) > 100] == []
 
 
+def test_no_name_of_the_layout_is_given_twice():
+    names = collections.Counter()
+    for node in NODES[0].body:
+        names.update([node.name] if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else [
+            target.id for target in getattr(node, "targets", [getattr(node, "target", None)])
+            if isinstance(target, ast.Name)])
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_each_public_name_of_the_layout_exists_and_is_documented():
     documented = {node.name for node in NODES if isinstance(node, (ast.FunctionDef, ast.ClassDef))
                   and ast.get_docstring(node)}
@@ -8895,7 +8904,359 @@ def test_a_signature_in_der_becomes_64_bytes_or_is_refused(case):
 
 
 # =============================================================================================
-# 20. HTTP CLIENT
+# 20. TRANSCRIPTS
+# =============================================================================================
+
+def build_exchange(message=None, answer=b"", status=200, headers=None, sent=None, **members):
+    """Return an Exchange as an observer sees one."""
+    answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    exchange = mcpkit.Exchange(
+        "POST", "http://127.0.0.1:8081/mcp", sent or {"Content-Type": "application/json"},
+        json.dumps(message).encode() if message is not None else b"", status,
+        {"date": "Mon"} if headers is None else headers, answer, len(answer), False, 0.1, None)
+    return exchange._replace(**members)
+
+
+def build_streamed(*messages, message=None, **members):
+    """Return an Exchange whose answer is a stream of messages."""
+    return build_exchange(message or call("ping"), b"".join(
+        mcpkit.format_event(json.dumps(part)) for part in messages),
+        headers={"content-type": "text/event-stream"}, is_stream=True, **members)
+
+
+def build_line_exchange(message, *lines, **members):
+    """Return an Exchange of stdio."""
+    return build_exchange(message, b"\n".join(lines), None, {}, method="stdio", url="",
+                          **{"request_headers": {}, **members})
+
+
+def say(result, request_id=1):
+    """Return a response."""
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def test_a_transcript_has_the_form_of_an_http_file():
+    exchanges = [
+        build_exchange(call("ping"), b'event: message\r\ndata: {"jsonrpc":"2.0"}\r\n\r\n',
+                       headers={"content-type": "text/event-stream", "date": "Mon"}),
+        build_exchange({"jsonrpc": "2.0", "method": "notifications/x"}, status=202),
+        build_exchange(None, b"no", 405, method="GET"),
+        build_exchange([1, 2], error="connection: closed", status=None, headers={}),
+        build_exchange(None, b'{"a":{}}', request_body=b"{", status=400, title="half of it"),
+        build_line_exchange(call("ping"), b"hello", b'{"id":1}'),
+    ]
+    assert mcpkit.format_transcript(exchanges) == """\
+### 1 \u00b7 ping
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+  "jsonrpc": "2.0",
+  "id": 1,
+  "method": "ping"
+}
+
+HTTP/1.1 200 OK
+Content-Type: text/event-stream
+Date: <http-date>
+
+event: message
+data: {"jsonrpc":"2.0"}
+
+### 2 \u00b7 notifications/x
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+  "jsonrpc": "2.0",
+  "method": "notifications/x"
+}
+
+HTTP/1.1 202 Accepted
+Date: <http-date>
+
+
+
+### 3 \u00b7 GET
+GET /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+
+
+HTTP/1.1 405 Method Not Allowed
+Date: <http-date>
+
+no
+
+### 4 \u00b7 a batch of 2
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+[
+  1,
+  2
+]
+
+# no answer: connection: closed
+
+### 5 \u00b7 half of it
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+
+HTTP/1.1 400 Bad Request
+Date: <http-date>
+
+{
+  "a": {}
+}
+
+### 6 \u00b7 ping
+> {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+< hello
+< {"id":1}"""
+
+
+SEED = (ROOT / "samples" / "pong.http").read_text(encoding="utf-8")
+
+
+def test_what_is_read_from_a_transcript_is_written_as_the_same_bytes():
+    exchanges = mcpkit.parse_transcript(SEED)
+    assert [mcpkit.find_title_of(exchange) for exchange in exchanges] == [
+        "initialize", "notifications/initialized", "tools/list", "tools/call"]
+    assert mcpkit.format_transcript(exchanges) == SEED
+
+
+# A stream keeps its blank line at the end, all other bodies are without line ends there.
+KEPT_BODIES = {
+    "nothing": b"", "JSON": b'{"a":[1,"\\u202e",{}]}', "a list": b"[]", "half of JSON": b'{"a":',
+    "a page": b"<html>\n  <title>Sign in</title>\n\n</html>", "words": "Gr\u00fc\u00dfe".encode(),
+    "a number": b"1", "an escape": b"a\x1b[2J", "a lone CR": b"a\rb", "a tab": b"a\tb",
+    "what would begin an exchange": b"### 2 \xc2\xb7 x", "what would be an answer": b"HTTP/1.1 200",
+    "what would be a comment": b"# x\n// y", "a backslash": b"\\x41\n\\", "bytes": b"\x89PNG\xff\0",
+    "no character that ends a line": "a\u2028b\u0085c".encode(), "what stdio has": b"> a\n< b",
+}
+
+
+@pytest.mark.parametrize("body", KEPT_BODIES)
+def test_a_body_is_read_as_it_was_written(body):
+    body = KEPT_BODIES[body]
+    exchanges = [
+        build_exchange(None, body, headers={"content-type": "text/plain"}, request_body=body,
+                       seconds=0.0),
+        build_exchange(None, body + b"\n\n" if body else b"", is_stream=True, seconds=0.0,
+                       headers={"content-type": "text/event-stream"}, request_body=b"x"),
+        build_line_exchange(None, *body.split(b"\n"), request_body=body, seconds=0.0)]
+    exchanges = [exchange._replace(size=len(exchange.answer))
+                 for exchange in (exchanges if body else exchanges[:2])]
+    text = mcpkit.format_transcript(exchanges)
+    assert all(line.isprintable() for line in text.replace("\t", " ").split("\n"))
+    assert mcpkit.parse_transcript(text) == exchanges
+    assert mcpkit.parse_transcript(text.replace("\n", "\r\n")) == exchanges
+
+
+def test_garbage_in_bodies_is_read_as_it_was_written():
+    pieces = [b"#", b"\n", b" ", b"\\", b"HTTP/1.1 200", b"> ", b"// ", b"\x1b", b"\xff", b"{",
+              b"data: ", "\u2028".encode(), b"u12", b"### 1 x", b"\r", b"a"]
+    for body in build_garbage(8, pieces, 500):
+        body = body.replace(b"\r\n", b"\n").strip(b"\n")
+        kept = build_exchange(None, body, request_body=body, seconds=0.0, headers={})
+        text = mcpkit.format_transcript([kept, kept])
+        assert mcpkit.parse_transcript(text) == [kept, kept], text
+
+
+@table("broken", {
+    "within an event": b"data: 1\n\ndata: 2\n", "between two events": b"data: 1\n\n",
+    "before the first": b""})
+def test_a_stream_that_broke_off_does_so_again_when_it_is_read(broken):
+    kept = build_streamed(error="connection: closed", seconds=0.0)
+    kept = kept._replace(answer=broken, size=len(broken), request_body=b"x")
+    assert mcpkit.parse_transcript(mcpkit.format_transcript([kept, kept])) == [kept, kept]
+
+
+def test_an_answer_that_was_too_large_to_keep_says_so():
+    kept = build_exchange(None, b"{" * 10, size=70_000, seconds=0.0, request_body=b"x")
+    text = mcpkit.format_transcript([kept])
+    assert text.endswith("{{{{{{{{{{\n# cut: 70,000 bytes in all")
+    assert mcpkit.parse_transcript(text)[0].size == 70_000
+
+
+BY_HAND = """\ufeff// Somebody wrote this.
+POST /mcp
+# It matters.
+accept: application/json
+
+{"jsonrpc": "2.0",
+// the id is a string
+ "id": "a", "method": "ping"}
+
+### what came of it
+GET http://h:1/x?y
+
+###
+"""
+
+
+def test_a_transcript_by_hand_needs_no_version_no_number_and_no_answer():
+    for text in (BY_HAND, BY_HAND.replace("\n", "\r\n")):
+        first, second = mcpkit.parse_transcript(text)
+        assert (first.method, first.url, first.title, first.status) == (
+            "POST", "http://localhost/mcp", "", None)
+        assert first.request_headers == {"accept": "application/json"}
+        assert json.loads(first.request_body) == call("ping", None, "a")
+        assert (second.method, second.url, second.title) == (
+            "GET", "http://h:1/x?y", "what came of it")
+
+
+@table("text, said", {
+    "no request": ("### 1 \u00b7 x\n\nhello\n", "line 3 is no request"),
+    "no header": ("POST /mcp HTTP/1.1\nHost: h\n{}\n", "line 3 is no header"),
+    "neither of the marks": ("> {}\nhello\n", "line 2 of stdio begins with neither > nor <"),
+    "no character": ("POST /\n\n\\\\ud800\n", "line 1 begins an exchange with an escape")})
+def test_what_is_no_transcript_is_told_by_its_line(text, said):
+    with pytest.raises(UsageError, match=re.escape(said)):
+        mcpkit.parse_transcript(text)
+
+
+SECRETS = {"Authorization": "Bearer s3cr3t-one", "X-Api-Key": "s3cr3t-two",
+           "Cookie": "a=s3cr3t-3", "Mcp-Session-Id": "s3cr3t-four", "X-Other": "'fine' $HOME"}
+
+
+def build_secret_exchange():
+    """Return an Exchange that is full of secrets."""
+    return build_exchange(
+        call("x", {"password": "s3cr3t-five", "note": "s3cr3t-one", "_meta": {
+            "progressToken": "mine", "accessToken": "s3cr3t-9"}}), b"you are s3cr3t-two",
+        sent=SECRETS, headers={"set-cookie": "b=s3cr3t-six; Path=/", "mcp-session-id": "s3cr3t-7"},
+        url="http://h/mcp?access_token=s3cr3t-8&x=1")
+
+
+def test_no_secret_is_in_a_transcript_or_a_curl_command():
+    exchange = build_secret_exchange()
+    text = mcpkit.format_transcript([exchange, build_exchange({"method": "household"})],
+                                    ["household"])
+    assert "s3cr3t" not in text and "household" not in text
+    for shown in ("Authorization: Bearer <secret-2>", "Cookie: <secret-4>", "X-Api-Key: <secret-3>",
+                  "Mcp-Session-Id: <session-5>", "Set-Cookie: <secret-6>",
+                  '"note": "<secret-2>"', "you are <secret-3>", "x=1", "Mcp-Session-Id: <session-7>",
+                  '"progressToken": "mine"', "X-Other: 'fine' $HOME", '"method": "<secret-1>"'):
+        assert shown in text
+    assert len(set(mcpkit.PLACEHOLDER.findall(text))) == 10
+    curl = mcpkit.format_curl(exchange._replace(request_body=b"{}"))
+    assert '-H "Authorization: $AUTHORIZATION"' in curl and "s3cr3t" not in curl
+    assert "-H \"Mcp-Session-Id: $MCP_SESSION_ID\"" in curl
+
+
+def test_the_placeholders_of_a_transcript_are_kept_and_new_ones_go_on_from_them():
+    text = mcpkit.format_transcript([build_secret_exchange()])
+    exchanges = mcpkit.parse_transcript(text)
+    assert mcpkit.format_transcript(exchanges) == text
+    more = mcpkit.format_transcript([*exchanges, build_exchange(sent={"X-Token": "another"})])
+    assert more.startswith(text) and "X-Token: <secret-10>" in more
+
+
+ANSWER = {"tools": [{"name": "a", "title": "A"}, {"name": "b"}], "n": 1, "_meta": {"x/y": "z"}}
+
+
+def differ(was, now, *ignored):
+    """Return where two answers differ, as it is printed."""
+    return [str(difference) for difference in mcpkit.compare_answers(
+        was, now, mcpkit.build_ignored(ignored))]
+
+
+@table("change, said", {
+    "nothing": ({}, []),
+    "the order of what has names": ({"tools": ANSWER["tools"][::-1]}, []),
+    "a value": ({"n": 2}, ["result.n: was 1, is 2"]),
+    "a kind of value": ({"n": True}, ["result.n: was 1, is true"]),
+    "a member more": ({"m": None}, ["result.m: was absent, is null"]),
+    "an item that has gone": ({"tools": ANSWER["tools"][:1]}, [
+        'result.tools[b]: was {"name": "b"}, is absent']),
+    "a member far within": ({"tools": [{"name": "a", "title": "\x1b"}, {"name": "b"}]}, [
+        'result.tools[a].title: was A, is \\x1b']),
+    "a name with dots": ({"_meta": {}}, ["result._meta.x/y: was z, is absent"]),
+    "what differs each time": ({"taskId": "7", "nextCursor": "8"}, [])})
+def test_answers_are_compared_member_by_member(change, said):
+    was = build_exchange(call("x"), say(ANSWER))
+    now = build_streamed(say({**ANSWER, **change}))._replace(headers={})
+    assert differ(was, now) == said
+    assert differ(was, now, "result") == [] == differ(was, now, "result.*")
+
+
+@table("patterns, left", {
+    "a name, wherever it is": (["title"], ["result.tools[a].x"]),
+    "a path": (["result.tools[a].x"], ["result.title", "result.tools[a].title"]),
+    "any item of a list": (["result.tools[*]"], ["result.title"]),
+    "what only begins so": (["result.tool", "tit"], [
+        "result.title", "result.tools[a].title", "result.tools[a].x"])})
+def test_what_is_ignored_is_named_by_a_path(patterns, left):
+    was, now = (build_exchange(call("x"), say({"title": n, "tools": [
+        {"name": "a", "title": n, "x": n}]})) for n in (1, 2))
+    assert [line.partition(":")[0] for line in differ(was, now, *patterns)] == left
+
+
+@table("was, now, said", {
+    "a status": (build_exchange(status=200), build_exchange(status=404), [
+        "status: was 200, is 404"]),
+    "a date": (build_exchange(), build_exchange(headers={"date": "Tue", "server": "x"}), []),
+    "a media type": (
+        build_exchange(headers={"content-type": "Text/HTML; charset=x"}),
+        build_exchange(headers={"content-type": "text/plain"}), [
+            "headers.content-type: was Text/HTML; charset=x, is text/plain"]),
+    "another session": (build_exchange(headers={"mcp-session-id": "<session-1>"}),
+                        build_exchange(headers={"mcp-session-id": "7"}), []),
+    "no session": (build_exchange(headers={"mcp-session-id": "<session-1>"}), build_exchange(), [
+        "headers.mcp-session-id: was <session-1>, is absent"]),
+    "a text": (build_exchange(None, b"a\n"), build_exchange(None, b"b"), ["body: was a, is b"]),
+    "an error in the place of a result": (
+        build_exchange(None, say({})), build_exchange(None, {"id": 1, "error": {"code": 5}}), [
+            "result: was {}, is absent", 'error: was absent, is {"code": 5}']),
+    "another id": (build_exchange(None, say({}, 1)), build_exchange(None, say({}, "1")), [
+        "id: was 1, is 1"]),
+    "no answer": (build_exchange(), build_exchange(status=None, error="connection: closed"), [
+        "answer: was complete, is connection: closed"]),
+    "another notification": (
+        build_streamed({"method": "n", "params": {"x": 1}}, {"method": "n"}, say({})),
+        build_streamed({"method": "n", "params": {"x": 2}}, {"method": "m"}, say({})), [
+            "n[1].params.x: was 1, is 2"]),
+    "other lines than messages": (build_line_exchange(call("x"), b"hello", b'{"id":1,"result":{}}'),
+                                  build_line_exchange(call("x"), b'{"id":1,"result":{}}'), []),
+    "stdio and HTTP": (build_line_exchange(call("x"), b'{"id":1,"result":{}}'),
+                       build_exchange(call("x"), say({})), []),
+})
+def test_answers_are_compared_in_what_a_client_looks_at(was, now, said):
+    assert differ(was, now) == said
+
+
+def test_a_client_carries_over_what_a_server_gave_out():
+    opened = build_exchange(call("initialize"), say({"protocolVersion": "2025-11-25"}),
+                            headers={"mcp-session-id": "<session-1>"})
+    carried = mcpkit.Carried()
+    carried.learn(opened, opened._replace(
+        headers={"mcp-session-id": "new"},
+        answer=json.dumps(say({"protocolVersion": "2025-06-18"})).encode()))
+    asked = build_streamed({"id": "q", "method": "roots/list"}, say({"requestState": "old"}))
+    carried.learn(asked, build_streamed({"id": 7, "method": "roots/list"},
+                                        say({"requestState": "now"})))
+    sent = carried.apply(build_exchange(
+        call("x", {"requestState": "old", "_meta": {"v": "2025-11-25"}}),
+        sent={"Mcp-Session-Id": "<session-1>", "MCP-Protocol-Version": "2025-11-25",
+              "Authorization": "Bearer <secret-2>"}))
+    assert sent.request_headers == {"Mcp-Session-Id": "new", "MCP-Protocol-Version": "2025-06-18"}
+    assert json.loads(sent.request_body)["params"] == {
+        "requestState": "now", "_meta": {"v": "2025-11-25"}}
+    assert json.loads(carried.apply(build_exchange(say({}, "q"))).request_body) == say({}, 7)
+    assert carried.apply(build_exchange(None, request_body=b"{")).request_body == b"{"
+
+
+# =============================================================================================
+# 21. HTTP CLIENT
 # =============================================================================================
 
 class Asked(typing.NamedTuple):
@@ -9671,7 +10032,7 @@ def test_a_coding_that_nobody_asked_for_is_named():
 
 
 # =============================================================================================
-# 21. CLIENT TRANSPORTS
+# 22. CLIENT TRANSPORTS
 # =============================================================================================
 
 def legacy_peer(asked, session=None, **answers):
@@ -9999,7 +10360,7 @@ def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
 
 
 # =============================================================================================
-# 22. LOGIN
+# 23. LOGIN
 # =============================================================================================
 
 class Issuer(Peer):
@@ -10784,7 +11145,7 @@ def test_without_the_openssl_program_a_signature_is_a_plain_error(monkeypatch):
 
 
 # =============================================================================================
-# 23. CLIENT API
+# 24. CLIENT API
 # =============================================================================================
 
 def test_c72_a_cursor_that_comes_again_ends_the_list():
@@ -11920,7 +12281,7 @@ for line in sys.stdin:
 
 
 # =============================================================================================
-# 24. PROBE CHECKS
+# 25. PROBE CHECKS
 # =============================================================================================
 
 class Raw(typing.NamedTuple):
@@ -12494,7 +12855,7 @@ def test_the_deep_checks_are_for_urls():
 
 
 # =============================================================================================
-# 25. PROBE FINDINGS
+# 26. PROBE FINDINGS
 # =============================================================================================
 
 REFUSED = {                         # status, headers, body: what it means, what to do
@@ -12527,7 +12888,7 @@ def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
 
 
 # =============================================================================================
-# 26. PROBE DISCOVERY
+# 27. PROBE DISCOVERY
 # =============================================================================================
 
 HTML = "text/html"
@@ -12810,7 +13171,7 @@ def test_what_it_takes_to_be_let_in_is_told_without_logging_in(case):
 
 
 # =============================================================================================
-# 27. PROBE
+# 28. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -13229,7 +13590,7 @@ def test_c43_silence_to_server_discover_is_a_note_where_the_handshake_works(monk
 
 
 # =============================================================================================
-# 28. PROBE REPORTS
+# 29. PROBE REPORTS
 # =============================================================================================
 
 def build_report(**members):
@@ -13349,116 +13710,6 @@ def test_every_form_of_a_report_has_all_servers_of_a_file():
     assert mcpkit.list_changes(join_two(), join_two()) == []
 
 
-def build_exchange(message, answer=b"", status=200, headers=None, sent=None, **members):
-    """Return an Exchange as the probe sees one."""
-    exchange = mcpkit.Exchange(
-        "POST", "http://127.0.0.1:8081/mcp", sent or {"Content-Type": "application/json"},
-        json.dumps(message).encode() if message is not None else b"", status,
-        headers or {"date": "Mon"}, answer, len(answer), False, 0.1, None)
-    return exchange._replace(**members)
-
-
-def test_a_transcript_has_the_form_of_an_http_file():
-    exchanges = [
-        build_exchange(call("ping"), b'event: message\r\ndata: {"jsonrpc":"2.0"}\r\n\r\n',
-                       headers={"content-type": "text/event-stream", "date": "Mon"}),
-        build_exchange({"jsonrpc": "2.0", "method": "notifications/x"}, status=202),
-        build_exchange(None, b"no", 405, method="GET"),
-        build_exchange([1, 2], error="connection: closed", status=None, headers={}),
-        build_exchange(None, request_body=b"{", status=400),
-    ]
-    assert mcpkit.format_transcript(exchanges) == """\
-### 1 \u00b7 ping
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-{
-  "jsonrpc": "2.0",
-  "id": 1,
-  "method": "ping"
-}
-
-HTTP/1.1 200 OK
-Content-Type: text/event-stream
-Date: <http-date>
-
-event: message
-data: {"jsonrpc":"2.0"}
-
-### 2 \u00b7 notifications/x
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-{
-  "jsonrpc": "2.0",
-  "method": "notifications/x"
-}
-
-HTTP/1.1 202 Accepted
-Date: <http-date>
-
-
-
-### 3 \u00b7 GET
-GET /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-
-
-HTTP/1.1 405 Method Not Allowed
-Date: <http-date>
-
-no
-
-### 4 \u00b7 a batch of 2
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-[
-  1,
-  2
-]
-
-# connection: closed
-
-
-
-### 5 \u00b7 POST, a body that is no JSON
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-{
-
-HTTP/1.1 400 Bad Request
-Date: <http-date>
-
-
-"""
-
-
-def test_no_secret_is_in_a_transcript_or_a_curl_command():
-    sent = {"Authorization": "Bearer s3cr3t-one", "X-Api-Key": "s3cr3t-two", "Cookie": "a=s3cr3t-3",
-            "Mcp-Session-Id": "s3cr3t-four", "X-Other": "'fine' $HOME"}
-    exchange = build_exchange(
-        call("x", {"password": "s3cr3t-five", "note": "s3cr3t-one"}), b"you are s3cr3t-two",
-        sent=sent, headers={"set-cookie": "b=s3cr3t-six; Path=/", "mcp-session-id": "s3cr3t-7"},
-        url="http://h/mcp?access_token=s3cr3t-8&x=1")
-    text = mcpkit.format_transcript([exchange])
-    assert "s3cr3t" not in text
-    for shown in ("Authorization: Bearer ***", "Cookie: ***", "Mcp-Session-Id: ***",
-                  "Set-Cookie: ***", '"password": "***"', "you are ***", "?access_token=***&x=1",
-                  "X-Other: 'fine' $HOME"):
-        assert shown in text
-    curl = mcpkit.format_curl(exchange._replace(request_body=b"{}"))
-    assert '-H "Authorization: $AUTHORIZATION"' in curl and "s3cr3t-one" not in curl
-    assert "-H \"Mcp-Session-Id: $MCP_SESSION_ID\"" in curl
-
-
 @pytest.mark.skipif(shutil.which("curl") is None or os.name != "posix", reason="curl")
 def test_a_curl_command_can_be_pasted(sample):
     exchanges = []
@@ -13494,7 +13745,686 @@ def test_only_changes_are_told_of_a_server_that_is_watched():
 
 
 # =============================================================================================
-# 29. CONFIGURATION
+# 30. MOCK ANSWERS
+# =============================================================================================
+
+def build_asked(message, method="POST", target="/mcp", **headers):
+    """Return a request to a mock."""
+    return mcpkit.Asked(method, target, headers, message)
+
+
+def build_mock(*exchanges):
+    """Return a Mock, and what it logs; its sessions are s1, s2, ..."""
+    log, numbers = [], itertools.count(1)
+    return mcpkit.Mock(exchanges, log.append, lambda: f"s{next(numbers)}"), log
+
+
+def list_results(mock, *messages):
+    """Return the results of a mock's answers, or the codes of its errors."""
+    answers = [mock.answer(build_asked(message)).messages[-1] for message in messages]
+    return [answer["result"] if "result" in answer else answer["error"]["code"]
+            for answer in answers]
+
+
+def test_a_mock_finds_the_answer_by_params_then_by_name_then_by_method():
+    def call_tool(name, **arguments):
+        return call("tools/call", {"name": name, "arguments": arguments, "_meta": {"x": 1}})
+
+    mock, log = build_mock(build_exchange(call_tool("a", n=1), say({"is": "a1"})),
+                           build_exchange(call_tool("a", n=2), say({"is": "a2"})),
+                           build_exchange(call_tool("b"), say({"is": "b"})))
+    asked = [call_tool("a", n=2), call_tool("b", n=3), call_tool("a", n=1), call_tool("c"),
+             call("tools/list")]
+    assert list_results(mock, *asked) == [
+        {"is": "a2"}, {"is": "b"}, {"is": "a1"}, {"is": "a1"}, -32601]
+    assert log == ["never recorded: tools/list {}"]
+
+
+def test_a_mock_answers_the_same_request_in_order_and_then_as_last():
+    mock, _ = build_mock(*(build_exchange(call("x"), say({"n": n})) for n in range(3)))
+    assert [result["n"] for result in list_results(mock, *[call("x")] * 5)] == [0, 1, 2, 2, 2]
+
+
+def test_a_mock_answers_with_the_ids_and_the_token_of_who_asks():
+    progress = {"method": "notifications/progress", "params": {"progressToken": 5, "progress": 1}}
+    told = {"method": "notifications/message", "params": {"_meta": {
+        "io.modelcontextprotocol/subscriptionId": 1}}}
+    mock, _ = build_mock(build_streamed(progress, told, say({}), message=call(
+        "x", {"_meta": {"progressToken": 5}})))
+    reply = mock.answer(build_asked(call("x", {"_meta": {"progressToken": "mine"}}, "me")))
+    first, second, answer = reply.messages
+    assert (first["params"]["progressToken"], answer["id"]) == ("mine", "me")
+    assert second["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "me"}
+    sent = b"".join(reply.parts)
+    assert [json.loads(event.data) for event in SSEParser().feed(sent)] == list(reply.messages)
+
+
+def test_a_mock_gives_each_client_a_session_of_its_own():
+    mock, _ = build_mock(build_exchange(call("initialize"), say({}), headers={
+        "mcp-session-id": "<session-1>", "x-other": "1", "date": "<http-date>"}))
+    replies = [mock.answer(build_asked(call("initialize"))) for _ in range(2)]
+    assert [reply.headers for reply in replies] == [
+        {"Mcp-Session-Id": name, "X-Other": "1"} for name in ("s1", "s2")]
+
+
+@table("asked, status, count", {
+    "a modern request": (build_asked(call("x", {"_meta": META})), 404, 1),
+    "a legacy request": (build_asked(call("x")), 200, 1),
+    "a notification": (build_asked({"method": "n"}), 202, 1),
+    "a response": (build_asked(say({})), 202, 0),
+    "a GET": (build_asked(None, "GET"), 405, 1),
+    "a DELETE": (build_asked(None, "DELETE"), 200, 1),
+    "a document": (build_asked(None, "GET", "/.well-known/x"), 404, 1)})
+def test_what_was_never_recorded_is_refused_and_logged(asked, status, count):
+    mock, log = build_mock(build_exchange(call("y"), say({})))
+    assert (mock.answer(asked).status, len(log)) == (status, count)
+
+
+def test_a_mock_keeps_what_is_no_message_as_it_was():
+    page = build_exchange(call("x"), b"<html>", 401, {"content-type": "text/html"})
+    silent = build_exchange(call("y"), status=None, headers={}, error="connection: closed")
+    stream = build_streamed(say({}), message=call("z"), error="connection: closed")
+    stream = stream._replace(answer=b": hi\n\nid: 7\n" + stream.answer + b"data: half")
+    document = build_exchange(None, b"{}", method="GET", url="http://h/.well-known/x")
+    mock, _ = build_mock(page, silent, stream, document)
+    replies = [mock.answer(build_asked(call(name))) for name in "xyz"]
+    assert (replies[0].status, replies[0].headers, replies[0].parts) == (
+        401, {"Content-Type": "text/html"}, (b"<html>",))
+    assert (replies[1].is_raw, replies[1].parts) == (True, (mcpkit.Mark.HANG_UP,))
+    assert list(replies[2].parts)[0] == b": hi\n\n"
+    assert list(replies[2].parts)[1].startswith(b"id: 7\nevent: message\ndata: {")
+    assert list(replies[2].parts)[2:] == [b"data: half", mcpkit.Mark.HANG_UP]
+    assert mock.answer(build_asked(None, "GET", "/.well-known/x")).messages == ({},)
+
+
+def test_a_transcript_of_one_transport_answers_over_the_other():
+    mock, _ = build_mock(
+        build_exchange(call("x"), say({"n": 1})), build_exchange(call("w"), b"no", 403),
+        build_line_exchange(call("y"), b"hello", json.dumps({
+            "jsonrpc": "2.0", "method": "n", "params": {}}).encode(), json.dumps(
+                say({"n": 2})).encode()),
+        build_line_exchange({"method": "notifications/z"}))
+    line = mock.answer(build_asked(call("x", None, 7), "stdio"))
+    assert list(mcpkit.format_reply_lines(line)) == [
+        b'{"jsonrpc":"2.0","id":7,"result":{"n":1}}\n']
+    refused = mock.answer(build_asked(call("w"), "stdio"))
+    assert "HTTP 403" in refused.messages[0]["error"]["message"]
+    own = mock.answer(build_asked(call("y", None, 7), "stdio"))
+    assert list(own.parts)[0] == b"hello\n" and own.messages[-1]["id"] == 7
+    told = mock.answer(build_asked(call("y")))
+    assert told.is_stream and told.headers == {"Content-Type": "text/event-stream"}
+    assert mock.answer(build_asked({"method": "notifications/z"})).status == 202
+
+
+def test_a_question_is_followed_by_the_wait_for_its_answer():
+    question = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
+    lines = [json.dumps(part).encode() for part in (question, say({}))]
+    mock, _ = build_mock(build_streamed(question, say({}), message=call("x")),
+                         build_line_exchange(call("y"), *lines))
+    for asked in (build_asked(call("x")), build_asked(call("y")), build_asked(call("y"), "stdio")):
+        assert list(mock.answer(asked).parts)[1] == mcpkit.Await("q")
+
+
+# =============================================================================================
+# 31. FAULTS
+# =============================================================================================
+
+AT_MCP = collections.namedtuple("Policy", "path")("/mcp")      # for `ask` and LiveStream
+
+
+@contextlib.contextmanager
+def spoiling(*names, source=None, **options):
+    """Serve pong, or a source, with faults."""
+    source = source or functools.partial(mcpkit.answer_by_server, mcpkit.build_pong_server())
+    faults = [mcpkit.FAULTS[name] for name in names]
+    with mcpkit.MockService(mcpkit.Spoiler(source, faults, **options)) as service:
+        service.policy = AT_MCP
+        yield service
+
+
+# What a client says of each fault of HTTP, and what the probe's report says. Where it is None, all
+# works as if nothing was; a client's word may also be one of its warnings.
+HTTP_FAULTS = {
+    "crlf": (None, None), "cut-crlf": (None, None), "line-separators": (None, None),
+    "no-space": (None, None), "many-data-lines": (None, None), "other-events": (None, None),
+    "comments": (None, None), "priming-event": (None, None), "cut-characters": (None, None),
+    "open-stream": (None, None), "slow": (None, None), "duplicate-answers": (None, None),
+    "unfinished-event": ("bytes of an unfinished event were discarded",) * 2,
+    "huge-event": (None, "the answer is larger than 4,194,304 bytes"),
+    "lost-answer": ("the stream ended before the response to request 1",) * 2,
+    "reset": ("reset the connection, before the response to request 1",) * 2,
+    "silent-stream": ("headers received (HTTP 200), then no data",) * 2,
+    "only-comments": ("headers received (HTTP 200), then no data",) * 2,
+    "endless-stream": ("the answer is larger than",) * 2,
+    "broken-off": ("the stream ended before the response to request 1",) * 2,
+    "foreign-id": ("has the id 987654321, which is not that of the request",) * 2,
+    "id-as-string": ('has the id "', 'has the id "'),
+    "batch": (None, None),
+    "wrong-envelope": ('"jsonrpc" must be "2.0", but is 1.0',) * 2,
+    "error-without-id": ("error -32602: bad cursor",) * 2,
+    "not-a-number": ("NaN is not JSON",) * 2,
+    "cut-json": ("of JSON) cannot be read",) * 2,
+    "login-page": ("text/html: <html><title>Sign in", "a web page titled 'Sign in'"),
+    "plain-text": ("HTTP 200, text/plain",) * 2,
+    "error-in-400": ("error -32602 (HTTP 400): bad cursor",) * 2,
+    "type-in-capitals": (None, None), "202-with-body": (None, None),
+    "204-for-202": (None, "notifications/initialized was answered with HTTP 204"),
+    "200-for-202": (None, "notifications/initialized was answered with HTTP 200"),
+    "406": ("HTTP 406", "the server refuses the Accept header"),
+    "no-answer": ("closed the connection without an answer",) * 2,
+    "silence": ("no answer for",) * 2,
+    "short-body": ("closed the connection inside its answer",) * 2,
+    "discover-other-code": (None, "error -32602: Invalid params"),
+    "discover-400": (None, "HTTP 400: the server read the request and refused it"),
+    "discover-404": (None, "HTTP 404"), "discover-405": (None, "HTTP 405"),
+    "discover-nothing": (None, "HTTP 200, application/json: {}"),
+    "discover-401": ("the server wants authorization (HTTP 401)", "HTTP 401 with a challenge"),
+    "legacy-versions": (None, "does not speak the modern era"),
+    "no-versions": ("supportedVersions must be a list of versions, but is []",) * 2,
+    "future-versions": ("2099-01-01",) * 2,
+    "header-mismatch": ("error -32020",) * 2,
+    "missing-capability": ("sampling",) * 2,
+    "unknown-version": ("the server chose protocolVersion 2099-01-01",) * 2,
+    "version-refused": ("HTTP 400, text/plain: Unsupported protocol version",
+                        "the server does not speak this revision"),
+    "session-lost": ("HTTP 404, text/plain: Session not found",
+                     "the server does not know the session"),
+    "session-lost-once": (None, None), "session-in-small-letters": (None, None),
+    "get-404": (None, None), "get-text": (None, None), "get-empty": (None, None),
+    "no-ping": (None, None),
+    "no-endpoint": ("its first event is hello, not endpoint",) * 2,
+    "endpoint-elsewhere": ("names http://evil.example/m, which is another origin",) * 2,
+    "405": ("HTTP 405", "this path takes no POST"),
+    "redirect-303": ("a POST is not sent on by itself", "HTTP 303"),
+    "redirect-307": (None, "HTTP 307, Location: /mcp/"),
+    "redirect-elsewhere": ("http://other.invalid/mcp, which is another origin",
+                           "location: http://other.invalid/mcp"),
+    "redirect-loop": ("more than 5 redirects", "HTTP 307: the endpoint has moved"),
+    "asks-first": ("elicitation/create: Name?", None),
+    "repeated-cursor": ("the cursor again came a second time", "tools/list has more pages"),
+    "bad-tools": (None, "needs an inputSchema of type"),
+    "bad-parameters": ("tool a-space is left out", None),
+    "foreign-schema": (None, '"http://127.0.0.1:9/x.json" leads to nothing'),
+    "terminal-codes": (None, None),
+    "wrong-output": ("/response: must be a string, but is 5", None),
+    "no-output": ("structuredContent is missing", None),
+    "401": ("HTTP 401), without saying how", "HTTP 401 without a WWW-Authenticate challenge"),
+    "401-challenge": ("HTTP 401), challenge: Negotiate", "/.well-known/no"),
+    "401-page": ("HTTP 401), without saying how", "titled 'Sign in'"),
+    "metadata-lies": ("HTTP 401), challenge: Bearer", "the metadata is of https://other.invalid"),
+    "metadata-page": ("HTTP 401), challenge: Bearer", "no protected resource metadata"),
+    "metadata-500": ("HTTP 401), challenge: Bearer", "HTTP 500"),
+    "ssh": ("does not answer in HTTP: SSH-2.0", "that is an SSH server"),
+    "tarpit": ("no answer for",) * 2,
+    "gzip-bomb": ("the answer is larger than",) * 2,
+    "200-for-all": ("HTTP 200, application/json: {}",) * 2,
+}
+
+
+def use_all(client):
+    """Do what a client does with pong; return the error or warnings, and the answer of the tool."""
+    try:
+        with client:
+            client.list_tools()
+            result = client.call_tool("pong", {"message": "x"})
+            client.ping()
+        return " ".join(client.warnings) or None, result
+    except MCPKitError as error:
+        return str(error), None
+
+
+@pytest.mark.parametrize("name", HTTP_FAULTS)
+def test_the_client_survives_or_names_each_fault_within_its_time(name):
+    said, started = HTTP_FAULTS[name][0], time.monotonic()
+    with spoiling(name) as service:
+        error, result = use_all(Client(service.url, timeout=1.0, max_time=2.0, on_roots=list,
+                                       max_bytes=8 * 1024 * 1024))
+    assert time.monotonic() - started < WAIT
+    if said is None:
+        assert (error, result["content"][0]["text"]) == (None, '{"response":"pong"}')
+    else:
+        assert said in error
+
+
+@pytest.mark.parametrize("name", HTTP_FAULTS)
+def test_the_probe_survives_or_names_each_fault_within_its_time(name):
+    said = HTTP_FAULTS[name][1]
+    with spoiling(name) as service:
+        report = mcpkit.probe(service.url, timeout=2.0, guess=False)
+    assert report["elapsedMs"] < 1000 * WAIT
+    if said is None:
+        assert report["verdict"] == "pass"
+    else:
+        shown = [check["message"] for check in report["checks"]] + [mcpkit.format_report(report)]
+        assert said in "\n".join(shown)
+
+
+def test_each_fault_has_a_case_a_test_and_an_explanation():
+    kinds = {where: {name for name, fault in mcpkit.FAULTS.items() if fault.where in (where, "both")}
+             for where in ("HTTP", "stdio")}
+    assert kinds["HTTP"] == set(HTTP_FAULTS) and kinds["stdio"] == set(STDIO_FAULTS)
+    for fault in mcpkit.FAULTS.values():
+        assert re.fullmatch(r"C\d\d\d?", fault.case) and fault.meaning[-1] != "."
+    listed = run("mock", "--list-faults").out.splitlines()
+    assert len(listed) == len(mcpkit.FAULTS) >= 40
+    rows = run("mock", "--list-faults", "--json").json
+    assert [row["name"] for row in rows] == list(mcpkit.FAULTS) == [
+        line.split()[0] for line in listed]
+
+
+# The same on stdio.
+STDIO_FAULTS = {
+    "crlf": (None, None), "cut-crlf": (None, None), "line-separators": (None, None),
+    "cut-characters": (None, None), "duplicate-answers": (None, None), "batch": (None, None),
+    "huge-event": (None, "the server sent a line of more than 4,194,304 bytes"),
+    "foreign-id": ("an answer to the id 987654321 came, which was not asked",) * 2,
+    "id-as-string": ('an answer to the id "2" came', 'an answer to the id "1" came'),
+    "error-without-id": ("error -32602: bad cursor",) * 2,
+    "not-a-number": ("no answer for", "not MCP on stdout, line 1: {"),
+    "discover-other-code": (None, "error -32602: Invalid params"),
+    "discover-silent": (None, "it did not answer server/discover"),
+    "discover-late": (None, "it did not answer server/discover"),
+    "legacy-versions": (None, "does not speak the modern era"),
+    "no-versions": ("supportedVersions must be a list of versions, but is []",) * 2,
+    "future-versions": ("2099-01-01",) * 2, "missing-capability": ("sampling",) * 2,
+    "unknown-version": ("the server chose protocolVersion 2099-01-01",) * 2,
+    "no-ping": (None, None), "asks-first": ("elicitation/create: Name?", None),
+    "repeated-cursor": ("the cursor again came a second time", "tools/list has more pages"),
+    "bad-tools": (None, "needs an inputSchema of type"), "bad-parameters": (None, None),
+    "foreign-schema": (None, '"http://127.0.0.1:9/x.json" leads to nothing'),
+    "terminal-codes": (None, None), "no-output": ("structuredContent is missing", None),
+    "wrong-output": ("/response: must be a string, but is 5", None),
+    "junk-lines": (None, "not MCP on stdout, line 1: Server v1 started"),
+    "bad-bytes": (None, "not MCP on stdout, line 1"), "stderr-flood": (None, None),
+    "exit": ("exited with code 3; its last words: fatal: no such tool",) * 2,
+    "stays": (None, None),
+}
+
+
+def mock_command(*words):
+    """Return the command of a mock over stdio."""
+    return [sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "mock", "--stdio", *words]
+
+
+@needs_signals
+@pytest.mark.parametrize("name", STDIO_FAULTS)
+def test_the_client_survives_or_names_each_fault_of_stdio(name):
+    said = STDIO_FAULTS[name][0]
+    seconds = 2.0 if name in ("foreign-id", "id-as-string", "not-a-number") else WAIT
+    client = Client(mock_command("--fault", name), timeout=seconds, discover_timeout=2.0)
+    error, result = use_all(client)
+    if said is None:
+        assert (error, result["content"][0]["text"]) == (None, '{"response":"pong"}')
+    else:
+        assert said in error
+    assert (["Server v1 started"] == [text for _, text in client.junk[:1]]) == (
+        name == "junk-lines")
+
+
+@needs_signals
+@pytest.mark.parametrize("name", STDIO_FAULTS)
+def test_the_probe_survives_or_names_each_fault_of_stdio(name):
+    said = STDIO_FAULTS[name][1]
+    seconds = 3.0 if name in ("foreign-id", "id-as-string", "not-a-number") else WAIT
+    report = mcpkit.probe(mock_command("--fault", name), timeout=seconds)
+    if said is None:
+        assert report["verdict"] == "pass"
+    else:
+        assert said in "\n".join([*(check["message"] for check in report["checks"]),
+                                  mcpkit.format_report(report)])
+
+
+@pytest.mark.parametrize("name", mcpkit.FAULTS)
+def test_each_fault_can_spoil_whatever_was_recorded(name):
+    fault = mcpkit.FAULTS[name]
+    exchanges = [exchange for sample in ("pong.http", "notes.http", "python-sdk.http", "fastmcp.http")
+                 for exchange in mcpkit.parse_transcript(
+                     (ROOT / "samples" / sample).read_text(encoding="utf-8"))]
+    exchanges += [build_exchange(call("html"), b"<html>", 500), build_exchange(call("none"), status=204),
+                  build_exchange(call("lost"), status=None, headers={}, error="reset")]
+    mock, _ = build_mock(*exchanges)
+    for exchange in exchanges:
+        for method in ("POST", "stdio"):
+            asked = mcpkit.Asked(method, "/mcp", {"host": "h"}, mcpkit.find_json(
+                exchange.request_body))
+            reply = fault.spoil(mock.answer(asked), asked)
+            parts = mcpkit.format_reply_lines(reply) if method == "stdio" else (
+                mcpkit.format_reply(reply, "now"))
+            for part in itertools.islice(parts, 20):
+                assert isinstance(part, (bytes, int, float, mcpkit.Mark, mcpkit.Await, mcpkit.Aside))
+
+
+def test_faults_of_streams_can_be_combined():
+    with spoiling("other-events", "no-space", "crlf") as service:
+        reply = ask(service, call("tools/list"))
+        assert reply.body.startswith(b"event:ping\r\ndata:ping\r\n\r\n")
+        assert use_all(Client(service.url, timeout=5.0))[0] is None
+
+
+def test_a_rate_and_a_seed_spoil_the_same_answers_each_time():
+    def ask_often(seed):
+        with spoiling("200-for-all", "406", rate=0.5, seed=seed) as service:
+            return [ask(service, call("tools/list"), n=n).status for n in "12345678901234567890"]
+    first = ask_often(7)
+    assert first == ask_often(7) != ask_often(8)
+    assert 2 < first.count(200) < 20 and first.count(406) > 0
+    with spoiling("406", rate=0.0) as service:
+        assert ask(service, call("tools/list")).status == 200
+
+
+@table("words, said", {
+    "a fault that there is not": (["--fault", "crlf,nothing"], "there is no fault nothing"),
+    "one of HTTP on stdio": (["--fault", "405", "--stdio"], "the fault 405 is one of HTTP only"),
+    "one of stdio over HTTP": (["--fault", "exit"], "the fault exit is one of stdio only"),
+    "a rate above 1": (["--fault-rate", "1.5"], "invalid rate value"),
+    "no transcript": (["Makefile"], "Makefile: line 4 is no request"),
+    "no file": (["nowhere"], "nowhere cannot be read")})
+def test_a_mock_that_cannot_be_says_why(words, said):
+    ran = run("mock", *words)
+    assert (ran.code, said in ran.err, ran.err.count("\n")) == (2, True, 1), ran.err
+
+
+# =============================================================================================
+# 32. RECORD AND REPLAY
+# =============================================================================================
+
+def replay(path, *words, **options):
+    """Run `replay` of a file and return what came of it."""
+    return run("replay", str(path), *words, **options)
+
+
+def test_the_first_transcript_replays_but_for_the_name_of_its_server():
+    with mcpkit.HTTPService(Server("other", stream="always"), port=0) as service:
+        assert "3 · tools/list: different" in replay("samples/pong.http", service.url).out
+    server = mcpkit.build_pong_server()
+    server.stream, server.info["name"] = "always", "docker agent"
+    with mcpkit.HTTPService(server, port=0) as service:
+        ran = replay("samples/pong.http", service.url)
+        assert (ran.code, ran.out) == (1, """\
+1 \u00b7 initialize: different
+  result.serverInfo.name: was mcpkit pong, is docker agent
+2 \u00b7 notifications/initialized: the same
+3 \u00b7 tools/list: the same
+4 \u00b7 tools/call: the same
+4 exchanges: 3 the same, 1 different
+""")
+        ran = replay("samples/pong.http", service.url, "--ignore", "serverInfo", "--json")
+        assert ran.code == 0 and ran.json["same"]
+        ran = replay("samples/pong.http", service.url, "--only", "4")
+        assert (ran.code, ran.out) == (0, "4 \u00b7 tools/call: the same\n"
+                                          "1 exchange: 1 the same\n")
+
+
+def test_a_transcript_of_http_replays_over_stdio_and_one_of_stdio_over_http(tmp_path, pong):
+    assert replay("samples/pong.http", *STDIO).out.endswith("\n4 exchanges: 4 the same\n")
+    lines = [build_line_exchange(call("initialize", {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {
+            "name": "t", "version": "0"}}), json.dumps(say({
+                "protocolVersion": "2025-11-25", "serverInfo": {}, "capabilities": {}})).encode()),
+        build_line_exchange({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        build_line_exchange(call("tools/call", {"name": "pong", "arguments": {"message": ""},
+                                                "_meta": META}, 2))]
+    (tmp_path / "lines").write_text(mcpkit.format_transcript(lines), encoding="utf-8")
+    ran = replay(tmp_path / "lines", pong.url, "--json", "--ignore", "result.capabilities")
+    assert [row["outcome"] for row in ran.json["exchanges"]] == [
+        "different", "the same", "different"]
+    changed = [row["path"] for row in ran.json["exchanges"][0]["differences"]]
+    assert changed == ["result.serverInfo.name", "result.serverInfo.version"]
+    assert ran.json["exchanges"][2]["differences"][1]["is"]["structuredContent"] == {
+        "response": "pong"}
+
+
+def test_an_update_puts_the_answers_of_now_into_the_file(tmp_path, notes):
+    path = tmp_path / "notes.http"
+    opened = build_exchange(call("initialize", {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {
+            "name": "t", "version": "0"}}), sent=JSON_BOTH,
+        headers={"mcp-session-id": "<session-1>"})
+    session = {**JSON_BOTH, "Mcp-Session-Id": "<session-1>", "Authorization": "Bearer <secret-2>"}
+    exchanges = [opened, build_exchange(call("tools/list", None, 2), sent=session,
+                                        title="all of it")]
+    path.write_text(mcpkit.format_transcript(exchanges), encoding="utf-8")
+    assert replay(path, notes.url).code == 1
+    assert replay(path, notes.url, "--update").code == 1
+    text = path.read_text(encoding="utf-8")
+    assert text.count("Mcp-Session-Id: <session-1>") == 2 and text.endswith("}\n")
+    assert "### 2 \u00b7 all of it" in text and "Bearer <secret-2>" in text
+    ran = replay(path, notes.url)
+    assert (ran.code, ran.out.split("\n")[1]) == (0, "2 \u00b7 all of it: the same")
+
+
+@table("words, code, said", {
+    "nobody there": (["samples/pong.http", "http://127.0.0.1:1/mcp"], 4, "connect"),
+    "no file": (["nowhere", "http://127.0.0.1:1/mcp"], 2, "nowhere cannot be read"),
+    "no transcript": (["Makefile", "http://127.0.0.1:1/mcp"], 2, "no request"),
+    "no URL": (["samples/pong.http", "ftp://127.0.0.1/"], 2, "not an http or https URL"),
+    "no such exchange": (["samples/pong.http", "http://127.0.0.1:1/", "--only", "5"], 2,
+                         "there are 4 exchanges")})
+def test_a_replay_that_cannot_be_says_why(words, code, said):
+    ran = replay(*words)
+    assert ran.code == code and said in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_server_that_stops_answering_is_a_difference(tmp_path):
+    with Peer(lambda asked: http_answer(call("x")) if asked.message["id"] == 1 else b"") as peer:
+        path = tmp_path / "two"
+        path.write_text(mcpkit.format_transcript(
+            [build_exchange(call("x", None, n), call("x")) for n in (1, 2)]), encoding="utf-8")
+        ran = replay(path, peer.url)
+    assert ran.code == 1 and "answer: was complete, is connection: 127.0.0.1" in ran.out
+
+
+# ---- mock and record
+
+@contextlib.contextmanager
+def running(*words):
+    """Run a service of mcpkit.py on any port, and stop it; yields its URL."""
+    child = subprocess.Popen([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), *words,
+                              "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        yield re.search(r"http://127.0.0.1:\d+\S*", child.stdout.readline()).group()
+    finally:
+        child.terminate()
+        assert child.wait(WAIT) == 0
+        child.stdout.close()
+
+
+def test_a_mock_of_the_first_transcript_satisfies_the_client_and_the_probe():
+    with running("mock", "samples/pong.http") as url:
+        with Client(url, timeout=WAIT) as client:
+            assert (client.protocol_version, client.server_info["name"]) == (
+                "2025-11-25", "mcpkit pong")
+            assert client.call_tool("pong", {"message": "other"})["structuredContent"] == {
+                "response": "pong"}
+        assert mcpkit.probe(url)["verdict"] == "pass"
+    ran = run("call", "pong", "message=x", "--", *mock_command("samples/pong.http"))
+    assert (ran.code, ran.out) == (0, '{"response":"pong"}\n')
+    assert ran.err == ""
+
+
+@contextlib.contextmanager
+def recording(url, path, **options):
+    """Record what is said to a URL."""
+    with mcpkit.RecordService(url, mcpkit.Tape(str(path)), **options) as service:
+        service.policy = AT_MCP
+        yield service
+
+
+def read_titles(path):
+    """Return what the exchanges of a transcript are about."""
+    return [mcpkit.find_title_of(exchange) for exchange in read_exchanges(path)]
+
+
+def read_exchanges(path):
+    return mcpkit.parse_transcript(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_what_is_recorded_replays_and_answers_like_the_server(era, tmp_path, notes):
+    path = tmp_path / "tape.http"
+    with recording(notes.url, path) as service:
+        with Client(service.url, era=era, timeout=WAIT, on_roots=list) as client:
+            saved = client.call_tool("add_note", {"text": "milk"})["structuredContent"]
+            with pytest.raises(MCPError):
+                client.read_resource("notes://none")
+    titles = read_titles(path)
+    assert titles == (["initialize", "notifications/initialized", "GET", "tools/call",
+                       "resources/read", "DELETE"] if era == "legacy" else [
+                           "server/discover", "tools/call", "resources/read"])
+    with mcpkit.HTTPService(load_sample("notes.py"), port=0) as fresh:
+        ran = replay(path, fresh.url)
+    assert ran.code == 0, ran.out
+    with running("mock", str(path)) as url, Client(url, era=era, timeout=WAIT, on_roots=list
+                                                   ) as client:
+        assert client.call_tool("add_note", {"text": "milk"})["structuredContent"] == saved
+        with pytest.raises(MCPError):
+            client.read_resource("notes://none")
+
+
+def build_curious_server():
+    """Return a server whose tool asks, tells and then answers."""
+    server = Server("curious", sessions=True)
+
+    @server.tool
+    def book(ctx: Context) -> str:
+        ctx.progress(1, 2)
+        ctx.log("info", "asking")
+        return ctx.elicit("Which day?", {"type": "object", "properties": {
+            "day": {"type": "string"}}}).content["day"]
+    return server
+
+
+@pytest.mark.parametrize("transport", ["HTTP", "stdio"])
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_questions_of_a_server_are_recorded_replayed_and_asked_again(era, transport, tmp_path):
+    path = tmp_path / "tape.http"
+    (tmp_path / "curious.py").write_text("from test_mcpkit import build_curious_server\n"
+                                         "server = build_curious_server()\n")
+    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "curious.py"),
+               "--stdio"]
+
+    def book(target):
+        with Client(target, era=era, timeout=WAIT, on_elicit=lambda params: {"day": "Monday"},
+                    env={"PYTHONPATH": str(ROOT)}) as client:
+            return client.call_tool("book", on_progress=lambda *_: None)["content"][0]["text"]
+
+    with contextlib.ExitStack() as stack:
+        if transport == "stdio":
+            assert book([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "record", "--out",
+                         str(path), "--", *command]) == "Monday"
+            target = ["--", *command]
+        else:
+            service = stack.enter_context(mcpkit.HTTPService(build_curious_server(), port=0))
+            with recording(service.url, path) as recorder:
+                assert book(recorder.url) == "Monday"
+            target = [service.url]
+        ran = replay(path, *target, PYTHONPATH=str(ROOT))
+        assert ran.code == 0, ran.out
+    assert book(mock_command(str(path))) == "Monday"
+    with running("mock", str(path)) as url:
+        assert book(url) == "Monday"
+
+
+def test_a_recorded_stream_is_handed_on_as_it_comes(tmp_path):
+    more = threading.Event()
+
+    def answer(asked):
+        yield (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Odd: 1\r\n"
+               b"Connection: close\r\n\r\n" + mcpkit.format_event('{"n":1}'))
+        assert more.wait(WAIT)
+        yield mcpkit.format_event('{"n":2}')
+
+    with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
+        with LiveStream(service, call("x")) as live:
+            assert live.response.getheader("X-Odd") == "1"
+            assert live.next_message() == {"n": 1}
+            more.set()
+            assert live.next_message() == {"n": 2} and live.next_event() is None
+    exchange, = read_exchanges(tmp_path / "tape")
+    assert (exchange.error, exchange.is_stream, exchange.answer.count(b"data: ")) == (None, True, 2)
+
+
+def test_a_client_that_goes_away_ends_the_exchange_that_is_recorded(tmp_path, notes):
+    with recording(notes.url, tmp_path / "tape") as service:
+        with listen(service, {"toolsListChanged": True}) as live:
+            assert live.next_message()["method"] == "notifications/subscriptions/acknowledged"
+    exchange, = read_exchanges(tmp_path / "tape")
+    assert exchange.error == "the client went away"
+    wait_until(lambda: not notes.mcp.listeners)
+
+
+def test_what_cannot_be_reached_is_a_502_and_on_record(tmp_path):
+    with recording("http://127.0.0.1:1/mcp", tmp_path / "tape") as service:
+        reply = ask(service, call("x"))
+        assert reply.status == 502 and b"nothing listens at 127.0.0.1:1" in reply.body
+    exchange, = read_exchanges(tmp_path / "tape")
+    assert exchange.status is None and "nothing listens" in exchange.error
+
+
+def test_a_page_of_another_name_is_not_let_in_by_a_recorder_or_a_mock(tmp_path, pong):
+    with recording(pong.url, tmp_path / "tape") as recorder, spoiling() as mock:
+        for service in (recorder, mock):
+            assert ask(service, call("tools/list"), Host="evil.example").status == 403
+            assert ask(service, call("tools/list")).status == 200
+    assert read_titles(tmp_path / "tape") == ["tools/list"]
+
+
+def test_a_tape_that_cannot_be_written_does_not_end_the_talk(tmp_path, pong, capsys):
+    (tmp_path / "folder").mkdir()
+    with recording(pong.url, tmp_path / "folder" / "tape") as service:
+        shutil.rmtree(tmp_path / "folder")
+        assert ask(service, call("tools/list")).status == 200
+    assert "tape cannot be written: No such file" in capsys.readouterr().err
+
+
+def test_a_recorder_takes_the_place_of_its_server_in_headers(tmp_path):
+    def answer(asked):
+        assert asked.headers["host"] == f"127.0.0.1:{peer.port}"
+        return http_answer(b"", "307 Moved", "text/plain", f"Location: {peer.url}/", "X-A: 1",
+                           "X-A: 2")
+    with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
+        reply = ask(service, call("x"))
+        assert reply.headers["location"] == service.url + "/" and reply.headers["x-a"] == "1, 2"
+
+
+def test_a_tape_is_in_the_order_in_which_exchanges_began(tmp_path):
+    tape = mcpkit.Tape(str(tmp_path / "tape"))
+    begun = [tape.begin() for _ in range(3)]
+    assert begun == sorted(set(begun))
+    for number in (1, 0, 2):
+        tape.put(begun[number], build_exchange(call(f"m{number}"), b"a" * number))
+        text = (tmp_path / "tape").read_text(encoding="utf-8")
+        assert mcpkit.format_transcript(mcpkit.parse_transcript(text)) + "\n" == text
+    assert read_titles(tmp_path / "tape") == ["m0", "m1", "m2"]
+    tape.put(begun[1], build_exchange(call("again")))
+    assert read_titles(tmp_path / "tape") == ["m0", "again", "m2"]
+
+
+@pytest.mark.parametrize("words", [
+    ["list"], ["call", "pong", "message=x"], ["send", "tools/list"], ["probe"]], ids=str)
+def test_every_command_of_the_client_writes_a_transcript(words, tmp_path, pong):
+    path = str(tmp_path / "tape.http")
+    target = [words[0], pong.url, *words[1:]]
+    assert run(*target, "--transcript", path, "--header", "X-Token: 1234567").code == 0
+    exchanges = read_exchanges(tmp_path / "tape.http")
+    assert len(exchanges) > 1 and exchanges[0].request_headers["X-Token"] == "<secret-1>"
+    assert replay(path, pong.url, "--header", "X-Token: 1").code == 0
+    assert run(*words, "--transcript", path, *STDIO).code == 0
+    assert {exchange.method for exchange in read_exchanges(tmp_path / "tape.http")} == {"stdio"}
+
+
+@table("words, code, said", {
+    "nothing to record": (["--out", "x"], 2, "the URL of a server, or --"),
+    "no URL": (["pong", "--out", "x"], 2, "not an http or https URL"),
+    "nowhere to write": (["http://127.0.0.1:1/", "--out", "/no/such/x"], 2, "cannot be written"),
+    "no command": (["--out", "/dev/null", "--", "/no/such"], 4, "cannot start")})
+def test_a_recording_that_cannot_be_says_why(words, code, said):
+    ran = run("record", *words)
+    assert (ran.code, said in ran.err, ran.err.count("\n")) == (code, True, 1), ran.err
+
+
+# =============================================================================================
+# 33. CONFIGURATION
 # =============================================================================================
 
 VARIABLES = {"TOKEN": "t0p-secret", "EMPTY": "", "N": "5"}
@@ -13611,7 +14541,7 @@ def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
 
 
 # =============================================================================================
-# 30. COMMAND LINE
+# 34. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
@@ -14695,43 +15625,51 @@ def test_a_probe_that_watches_prints_a_document_for_each_change_where_json_is_wa
 
 # ---- the documents that the product makes true
 
-def read_transcript(path):
-    """Return the exchanges of a transcript: (path, headers, message, status, headers, messages)."""
-    exchanges = []
-    for block in re.split(r"^### .*\n", path.read_text(encoding="utf-8"), flags=re.M)[1:]:
-        request, _, rest = block.partition("\nHTTP/1.1 ")
-        head, _, body = request.partition("\n\n")
-        lines = head.splitlines()
-        answer_head, _, answer = rest.partition("\n\n")
-        status, *answer_lines = answer_head.splitlines()
-        exchanges.append((lines[0].split()[1], dict(line.split(": ", 1) for line in lines[1:]),
-                          json.loads(body), int(status.split()[0]),
-                          dict(line.split(": ", 1) for line in answer_lines),
-                          [json.loads(line[6:]) for line in answer.splitlines()
-                           if line.startswith("data: ")]))
-    return exchanges
-
-
 def test_the_pong_transcript_replays_on_the_pong_server():
-    exchanges = read_transcript(ROOT / "samples" / "pong.http")
-    assert [message["method"] for _, _, message, *_ in exchanges] == [
-        "initialize", "notifications/initialized", "tools/list", "tools/call"]
+    exchanges = read_exchanges(ROOT / "samples" / "pong.http")
     with serving("--stream", "always") as url:
-        host, port = re.search(r"//([^:]+):(\d+)/", url).groups()
-        for path, headers, message, status, answer_headers, messages in exchanges:
-            connection = http.client.HTTPConnection(host, int(port), timeout=WAIT)
-            headers = {name: value for name, value in headers.items() if name != "Host"}
-            connection.request("POST", path, json.dumps(message, indent=2), headers)
+        for exchange in exchanges:
+            connection = http.client.HTTPConnection(url.split("/")[2], timeout=WAIT)
+            connection.request("POST", "/mcp", json.dumps(json.loads(exchange.request_body), indent=2),
+                               exchange.request_headers)
             response = connection.getresponse()
             body = response.read()
             connection.close()
-            assert response.status == status
-            for name, value in answer_headers.items():
-                assert name == "Date" or response.getheader(name) == value
-            assert [event.event for event in mcpkit.SSEParser().feed(body)] == [
-                "message"] * len(messages)
-            assert Reply(status, {}, body).messages == messages
+            assert response.status == exchange.status
+            for name, value in exchange.headers.items():
+                assert name == "date" or response.getheader(name) == value
+            assert [event.event for event in SSEParser().feed(body)] == [
+                "message"] * bool(exchange.answer)
+            assert Reply(0, {}, body).messages == mcpkit.find_messages(exchange)
             assert response.getheader("Mcp-Session-Id") is None
+
+
+TRANSCRIPTS = sorted(path.name for path in (ROOT / "samples").glob("*.http"))
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+def test_each_transcript_of_the_samples_is_as_it_would_be_written_and_names_no_machine(name):
+    text = (ROOT / "samples" / name).read_text(encoding="utf-8")
+    written = mcpkit.format_transcript(mcpkit.parse_transcript(text))
+    assert text in (written, written + "\n")
+    assert re.findall(r"/tmp|/home|/root|[0-9a-f]{32}", text) == []
+    assert set(re.findall(r"127\.0\.0\.1:(\d+)", text)) <= {"8000", "8081"}
+
+
+@table("name, words", {
+    "the first one": ("pong.http", ["--stream", "always"]), "a modern one": ("pong-modern.http", []),
+    "the session of the tutorial": ("notes.http", ["samples/notes.py"])})
+def test_the_transcripts_of_our_own_servers_replay_on_them(name, words):
+    with serving(*words) as url:
+        ran = replay(f"samples/{name}", url)
+    assert ran.code == 0, ran.out
+
+
+@pytest.mark.parametrize("name", ["python-sdk.http", "fastmcp.http"])
+def test_the_recorded_peers_answer_our_client(name):
+    with running("mock", f"samples/{name}") as url, Client(url, timeout=WAIT) as client:
+        assert client.era == ("legacy" if name == "python-sdk.http" else "modern")
+        assert client.call_tool("add", {"a": 1})["structuredContent"] == {"result": 3}
 
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -14971,7 +15909,7 @@ class ReadmeShell:
         """Run a command and return what it prints, with the README's ports and no times."""
         for shown, port in self.ports.items():
             command = command.replace(f":{shown}/", f":{port}/")
-        if re.search(r" serve\b", command) and "--stdio" not in command:
+        if re.search(r" (serve|record|mock)\b(?!.*(--stdio|--list))", command):
             out = self.start(command)
         else:
             out = self.shell(command).communicate(timeout=WAIT)[0]
@@ -15014,6 +15952,9 @@ def test_every_command_of_the_readme_prints_what_the_readme_shows(readme_shell):
         if language == "python":
             name = re.match(r"# (\w+\.py)\n", text).group(1)
             (readme_shell.folder / name).write_text(text, encoding="utf-8")
+            continue
+        if language == "http":
+            assert mcpkit.parse_transcript(text)[0].status == 200
             continue
         assert language == "console"
         for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
@@ -16219,6 +17160,62 @@ def test_interop_on_the_command_line_listening_to_a_peers_server(peers):
                 threading.Event().wait(0.05)
         child.terminate()
     assert json.loads(line.result())["method"] == "notifications/tools/list_changed"
+
+
+# ---- a peer's client and its own server, with us between them, and in the place of each
+
+PEER_STEPS = [
+    ("version", ["version"]), ("tools", ["list_tools"]), ("sum", ["call_tool", "add", {"a": 1}]),
+    ("other sum", ["call_tool", "add", {"a": 1, "b": 5}]),
+    ("failure", ["call_tool", "fail", {"reason": "no"}]), ("reported", ["call_tool", "work", {}]),
+    ("question", ["call_tool", "ask", {}]), ("resource", ["read_resource", "peer://motto"]),
+    ("nothing", ["read_resource", "peer://none"]), ("prompt", ["get_prompt", "plan", {
+        "topic": "tea"}]), ("progress", ["progress"]), ("asked", ["asked"])]
+
+
+def hold_peer_talk(peers, peer, mode, target, steps=PEER_STEPS):
+    """Return what a peer's client gets from a target, by step."""
+    code, output, errors = run_child(
+        *peers.command(peer, "peer_client.py", json.dumps([mode, [[target, steps]]])))
+    assert code == 0, errors[-3000:]
+    return json.loads(output)[0]
+
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("transport", ["HTTP", "stdio"])
+def test_interop_a_talk_of_peers_is_recorded_replays_to_the_server_and_answers_the_client(
+        peer, mode, transport, peers, tmp_path):
+    path = tmp_path / "tape.http"
+    target = peers.target(peer, transport)
+    if transport == "stdio":
+        said = hold_peer_talk(peers, peer, mode, [
+            sys.executable, str(ROOT / "mcpkit.py"), "record", "--out", str(path), "--", *target])
+        ran = replay(path, "--", *target)
+    else:
+        with recording(target, path) as recorder:
+            said = hold_peer_talk(peers, peer, mode, recorder.url)
+        ran = replay(path, target)
+    assert said["sum"]["structuredContent"] == {"total": 3} and len(said["progress"]) == 2
+    assert ran.code == 0, ran.out
+    assert hold_peer_talk(peers, peer, mode, mock_command(str(path))) == said
+    with running("mock", str(path)) as url:
+        assert hold_peer_talk(peers, peer, mode, url) == said
+
+
+@needs_peers
+@each_peer
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_interop_a_mock_of_the_first_transcript_satisfies_a_peers_client(peer, mode, peers):
+    steps = [["version", ["version"]], ["tools", ["list_tools"]],
+             ["pong", ["call_tool", "pong", {"message": "hello"}]]]
+    for target in (mock_command("samples/pong.http"), None):
+        with running("mock", "samples/pong.http") as url:
+            said = hold_peer_talk(peers, peer, mode, target or url, steps)
+        assert said["version"] == "2025-11-25"
+        assert [tool["name"] for tool in said["tools"]["tools"]] == ["pong"]
+        assert said["pong"]["structuredContent"] == {"response": "pong"}
 
 
 # ---- the command line and the server of the protocol's own authors, for Node
