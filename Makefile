@@ -5,7 +5,8 @@ PYTHON ?= python3
 WORK := .work
 PYTEST_ARGS ?= -q
 
-.PHONY: help test test-all layout interop conformance scale schema-suite bench bench-peers clean
+.PHONY: help test test-all layout interop conformance scale schema-suite differential fuzz bench \
+    bench-peers clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
@@ -37,6 +38,13 @@ SUITE ?= ../shared/json-schema-suite
 schema-suite:  ## run the cases of a JSON Schema Test Suite in the folder SUITE
 	@MCPKIT_SCHEMA_SUITE=$(SUITE) $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \
 	    test_mcpkit.py -k test_every_case_of_the_json_schema_test_suite
+
+differential: $(WORK)/differential/done  ## hold our verdicts on values against those of jsonschema
+	@$(WORK)/differential/bin/python -W error -m pytest $(PYTEST_ARGS) test_mcpkit.py -k differential
+
+SECONDS ?= 60
+fuzz: $(WORK)/fuzz-python/done  ## fuzz what reads strange bytes for SECONDS, and keep what is found
+	@$(WORK)/fuzz-python/bin/python .ci/fuzz.py --seconds $(SECONDS) $(TARGETS)
 
 bench:  ## measure speed and size beside two yardsticks (BENCH_ARGS=--scale: costs that grow)
 	@$(PYTHON) samples/bench.py $(BENCH_ARGS)
@@ -84,3 +92,18 @@ $(WORK)/conformance/done:
 	    install --silent --no-audit --no-fund --prefix $(WORK)/conformance \
 	    @modelcontextprotocol/conformance@0.2.0-alpha.12
 	@touch $@
+
+$(WORK)/differential/done:
+	@$(PYTHON) -m venv $(WORK)/differential
+	@$(WORK)/differential/bin/python -m pip install -q pytest jsonschema==4.26.0
+	@touch $@
+
+# The fuzzer has no wheels for the oldest and newest of our versions: the newest that it has will do.
+$(WORK)/fuzz-python/done:
+	@for python in $(call reverse,$(PYTHONS)); do \
+	    rm -rf $(WORK)/fuzz-python && $$python -m venv $(WORK)/fuzz-python && \
+	    $(WORK)/fuzz-python/bin/python -m pip install -q --only-binary=:all: pytest atheris==3.0.0 \
+	        2>/dev/null && touch $@ && exit 0; done; \
+	    echo "there is no atheris for $(PYTHONS)"; exit 1
+
+reverse = $(if $(1),$(call reverse,$(wordlist 2,99,$(1))) $(firstword $(1)))

@@ -292,7 +292,7 @@ LIMIT_MEANING = {
     "max_headers": "headers of one request (431 beyond)",
     "max_body": "bytes of a request's body, or of a line on stdio (413 beyond)",
     "max_depth": "levels of nesting in a JSON message (400 beyond)",
-    "max_connections": "connections at a time (503 beyond)",
+    "max_connections": "connections at a time (503 beyond), or calls on stdio (an error beyond)",
     "max_sessions": "legacy sessions at a time (the one idle for longest makes room)",
     "read_seconds": "seconds that a head or a body may take to arrive (408 beyond), and each MiB "
                     "of an answer to be taken",
@@ -5107,7 +5107,8 @@ class MemoryStore:
 
     def __init__(self, runtime: Runtime):
         self._lock = runtime.new_lock()
-        self._by_id: Dict[str, Task] = {}            # guarded by _lock
+        # In the order of their last changes, whatever the clock said then; guarded by _lock.
+        self._by_id: Dict[str, Task] = {}
 
     def add(self, task: Task, room: int) -> bool:
         """Keep a new task among at most `room`; those that ended first make room for it.
@@ -5119,14 +5120,15 @@ class MemoryStore:
             ended = [old for old in self._by_id.values() if excess and old.is_finished]
             if len(ended) < excess:
                 return False
-            for old in sorted(ended, key=lambda old: old.updated)[:excess]:
+            for old in ended[:excess]:
                 del self._by_id[old.id]
             self._by_id[task.id] = task
             return True
 
     def find(self, task_id: str) -> Optional[Task]:
         """Return the task with this id, else None."""
-        return self._by_id.get(task_id)
+        with self._lock:
+            return self._by_id.get(task_id)
 
     def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
         """Put what `change` returns in the place of a task, with nobody in between.
@@ -5138,6 +5140,7 @@ class MemoryStore:
             changed = task and change(task)
             if changed == task:
                 return None
+            del self._by_id[task_id]
             self._by_id[task_id] = changed
             return changed
 
@@ -5209,11 +5212,14 @@ class Tasks:
         """Return a task as it is now, None where there is none or its time is over."""
         task = None if self._is_closed else self.store.find(task_id)
         if task is not None and task.expires <= self.runtime.wall_now():
-            self.store.expire(self.runtime.wall_now())
+            with contextlib.suppress(MCPError):      # what cannot be removed is over all the same
+                self.store.expire(self.runtime.wall_now())
             return None
         if task is not None and self._is_interrupted(task):
-            self.change(task_id, interrupt_task)
-            task = self.store.find(task_id)
+            with contextlib.suppress(MCPError):      # what cannot be written is so all the same
+                self.change(task_id, interrupt_task)
+                return self.store.find(task_id)
+            return interrupt_task(task)
         return task
 
     def _is_interrupted(self, task: Task) -> bool:
@@ -5327,7 +5333,8 @@ class RunningTask(Channel):
                       message: Optional[str]) -> None:
         """Show the message, if there is one, as the task's status message."""
         if message is not None:
-            self._change(lambda task: task._replace(message=message))
+            with contextlib.suppress(MCPError):      # a full disk, say: no reason to end the work
+                self._change(lambda task: task._replace(message=message))
 
     def ask(self, questions: Dict[str, Question]) -> dict:
         """Return the answers by key, when all are there; raises TransportError when none will be.
@@ -6402,8 +6409,17 @@ def refuse_resource(uri: str) -> MCPError:
 
 def build_stopped_answer(value: Any) -> Answer:
     """Return the Answer to a message whose handler did not end before its server had to."""
-    error = MCPError(INTERNAL_ERROR, "the server was stopped before this was done")
-    return Answer(503, format_message(build_error(find_request_id(value), error)))
+    return _build_unserved(value, "the server was stopped before this was done")
+
+
+def build_busy_answer(value: Any, limit: int) -> Answer:
+    """Return the Answer to a call where as many as may do run already."""
+    return _build_unserved(value, f"Too many calls: {limit} run here already; try again later")
+
+
+def _build_unserved(value: Any, text: str) -> Answer:
+    error = build_error(find_request_id(value), MCPError(INTERNAL_ERROR, text))
+    return Answer(503, b"" if is_notification(value) else format_message(error))
 
 
 # ---- documents beside the endpoint
@@ -6747,18 +6763,36 @@ def open_store(path: Union[str, os.PathLike, None],
         # A file that is there is left alone: closing it would undo what SQLite has locked of it.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        return FileStore(path, runtime.new_id())
+        return FileStore(path, runtime.new_id(), runtime.log)
     except (OSError, sqlite3.Error) as error:
         raise UsageError(f"the state file {path} cannot be used: "
                          f"{getattr(error, 'strerror', None) or error}") from None
 
 
-class FileStore:
-    """Keeps tasks in an SQLite file; what its methods do is said at MemoryStore."""
+def _explains_faults(method: Callable) -> Callable:
+    """Have a method of FileStore log what SQLite cannot do, and raise MCPError for the client."""
+    @functools.wraps(method)
+    def run(store: FileStore, *arguments: Any) -> Any:
+        import sqlite3
+        try:
+            return method(store, *arguments)
+        except sqlite3.Error as error:           # a full disk, say
+            store.log(f"the state file {store.path} cannot be used: {error}")
+            raise MCPError(INTERNAL_ERROR, "Internal error: no task can be kept or looked up here "
+                           "at the moment; try again later") from None
+    return run
 
-    def __init__(self, path: str, owner: str):
+
+class FileStore:
+    """Keeps tasks in an SQLite file; what its methods do is said at MemoryStore.
+
+    Where the disk or the file cannot do it they raise MCPError, and `log` says why.
+    """
+
+    def __init__(self, path: str, owner: str, log: Callable[[str], None]):
         self.owner = owner
-        self._path = path
+        self.path = path
+        self.log = log
         self._lock = threading.Lock()                # one transaction at a time
         self._mark: Any = None                       # keeps our owner file locked
         self._connection = connect_file(path)
@@ -6787,7 +6821,7 @@ class FileStore:
         return mark
 
     def _owner_path(self, owner: str) -> str:
-        return f"{self._path}-{owner}"
+        return f"{self.path}-{owner}"
 
     def _clear(self, owner: str) -> None:
         with contextlib.suppress(OSError):
@@ -6808,6 +6842,7 @@ class FileStore:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    @_explains_faults
     def add(self, task: Task, room: int) -> bool:
         """Keep a new task; False where there is no room for it."""
         with self._transaction() as run:
@@ -6815,16 +6850,19 @@ class FileStore:
             excess = max(0, kept + 1 - room)
             if ended < excess:
                 return False
-            run("DELETE FROM task WHERE id IN (SELECT id FROM task WHERE is_finished "
-                "ORDER BY updated LIMIT ?)", (excess,))
+            # Each REPLACE gives a new rowid: their order is that of the last changes.
+            run("DELETE FROM task WHERE rowid IN (SELECT rowid FROM task WHERE is_finished "
+                "ORDER BY rowid LIMIT ?)", (excess,))
             write_task(run, task)
             return True
 
+    @_explains_faults
     def find(self, task_id: str) -> Optional[Task]:
         """Return the task with this id, else None."""
         with self._lock:
             return read_task(self._connection.execute, task_id)
 
+    @_explains_faults
     def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
         """Change a task; return it where that changed anything."""
         with self._transaction() as run:
@@ -6835,11 +6873,13 @@ class FileStore:
             write_task(run, changed)
             return changed
 
+    @_explains_faults
     def expire(self, now: float) -> None:
         """Forget the tasks whose time is over."""
         with self._transaction() as run:
             run("DELETE FROM task WHERE expires <= ?", (now,))
 
+    @_explains_faults
     def list_unfinished(self) -> List[str]:
         """Return the ids of the tasks that have not ended."""
         with self._lock:
@@ -6853,8 +6893,10 @@ class FileStore:
 
     def close(self) -> None:
         """Let go of the files; what still runs here is then known to be nobody's."""
+        import sqlite3
         self._mark.close()
-        self._clear(self.owner)
+        with contextlib.suppress(sqlite3.Error):     # our name, without a lock, means nobody
+            self._clear(self.owner)
         with self._lock:
             self._connection.close()
 
@@ -6925,7 +6967,7 @@ def system_runtime() -> Runtime:
                          f"more, but has {len(secret)}")
     return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
                    secret or secrets.token_bytes(32), threading.Lock, threading.Event,
-                   threading.Condition, start_thread, log_line, log_exception, run_handler)
+                   threading.Condition, start_thread, log_entry, log_exception, run_handler)
 
 
 def start_thread(run: Callable[[], None]) -> None:
@@ -6991,22 +7033,27 @@ class CachedThread:
 
 
 def log_line(text: str) -> None:
-    """Write one line for the operator to standard error, controls escaped.
-
-    What goes on below it is indented, so that no text of a stranger begins a line of the log.
-    """
+    """Write one line for the operator to standard error, controls escaped."""
     # A closed or full stderr must never break the answer to a client.
     try:
-        sys.stderr.write(escape_text(text, keep="\n").replace("\n", "\n  ") + "\n")
+        sys.stderr.write(escape_text(text, keep="\n") + "\n")
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass
 
 
+def log_entry(text: str) -> None:
+    """Write what may hold the words of a stranger: below its first line they are indented.
+
+    So nobody can forge a line of the log, or one of mcpkit's own.
+    """
+    log_line(text.replace("\n", "\n  "))
+
+
 def log_exception(text: str) -> None:
     """Write a line and the traceback of the current exception to standard error."""
     import traceback
-    log_line(f"{text}\n{traceback.format_exc()}")
+    log_entry(f"{text}\n{traceback.format_exc()}")
 
 
 def run_handler(function: Callable, arguments: dict) -> Any:
@@ -8050,10 +8097,13 @@ class StdioService:
             return
         method = value.get("method") if isinstance(value, dict) else None
         self._cancel(find_cancelled_id(value))
-        channel = StdioChannel(self, value)
+        channel, limit = StdioChannel(self, value), self._mcp.limits.max_connections
         with self._changed:
             self._running.add(channel)
         if method in SLOW_METHODS:
+            if len(self._running) > limit:
+                self._finish(channel, build_busy_answer(value, limit))
+                return
             try:
                 threading.Thread(target=self._answer, args=(channel,), daemon=True).start()
                 return
@@ -18249,7 +18299,7 @@ def print_warnings(client: Client) -> None:
 def print_log(options: Any, level: str, data: Any, logger: Optional[str]) -> None:
     """Print a log message of the server on standard error, for -v."""
     text = data if isinstance(data, str) else json.dumps(data)
-    log_line(hide_secrets(f"{level} {logger or 'server'}: {text}", options.hidden))
+    log_entry(hide_secrets(f"{level} {logger or 'server'}: {text}", options.hidden))
 
 
 def find_roots(folders: List[str]) -> List[dict]:
@@ -18471,7 +18521,7 @@ class Answers:
 
     def _ask(self, params: dict, fields: Dict[str, dict], found: dict) -> Any:
         """Ask at the terminal for what is missing."""
-        log_line(f"the server asks: {params.get('message')} (Ctrl-D declines)")
+        log_entry(f"the server asks: {params.get('message')} (Ctrl-D declines)")
         try:
             if params.get("mode") == "url" or not fields:
                 prompt = f"visit {params['url']}, and then: done" if "url" in params else "accept"

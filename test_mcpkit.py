@@ -1337,7 +1337,8 @@ def test_a_hostile_schema_ends_with_a_message_or_an_error(case):
 
 
 @table("pattern, text", {
-    "repeats in repeats": ("^(a+)+$", "a" * 40 + "!"), "a choice in a repeat": ("^(a|aa)+$", "a" * 60),
+    "repeats in repeats": ("^(a+)+$", "a" * 40 + "!"), "a choice in a repeat": ("^(a|aa)+$",
+        "a" * 60),
     "a bounded one": ("^(a?){30}a{30}$", "a" * 30), "many in a row": ("x*x*x*x*y", "x" * 5000),
     "a long text": ("a+b", "a" * 1_000_000), "a reference back": (r"^(a*)*\1$", "a" * 40 + "!")})
 def test_a_pattern_of_a_peer_that_would_take_for_ever_is_not_tried(pattern, text):
@@ -1351,11 +1352,14 @@ def test_a_pattern_of_a_peer_that_would_take_for_ever_is_not_tried(pattern, text
 
 @table("pattern, ways", {
     "letters": ("abc", 1), "a class": (r"[*+\]]x", 1), "an escape": (r"\*\(\{3}", 1),
-    "a repeat": ("a*", 11), "at least one": ("a+", 10), "perhaps": ("a?b", 2), "a lazy one": ("a*?", 11),
-    "so many": ("a{3}", 1), "some": ("a{2,4}", 3), "or more": ("a{4,}", 7), "a choice": ("a|b|c", 3),
+    "a repeat": ("a*", 11), "at least one": ("a+", 10), "perhaps": ("a?b", 2),
+    "a lazy one": ("a*?", 11),
+    "so many": ("a{3}", 1), "some": ("a{2,4}", 3), "or more": ("a{4,}", 7),
+    "a choice": ("a|b|c", 3),
     "a group": ("(?:a|b)c?", 4), "a repeated choice": ("(a|b){3}", 8), "two": ("a*b*", 121),
     "groups in groups": ("((a?)b|c){2}", 9), "a look": ("(?=a*)(?<!b)", 11),
-    "a name": ("(?P<n>a?)(?P=n)", 2), "all": ("(a|b)*", 11 * 2 ** 10), "endless": ("(a*){999}", math.inf)})
+    "a name": ("(?P<n>a?)(?P=n)", 2), "all": ("(a|b)*", 11 * 2 ** 10),
+    "endless": ("(a*){999}", math.inf)})
 def test_the_ways_to_try_a_pattern_are_counted(pattern, ways):
     assert mcpkit.count_ways(pattern, 10) == ways
 
@@ -3355,7 +3359,8 @@ def test_a_stream_that_stands_open_ends_with_its_token(monkeypatch, era, change)
             while "list_changed" not in stream.next_message()["method"]:
                 pass
             principals["reader"] = {
-                "revoked": None, "expired": PRINCIPALS["late"], "cannot be asked": "cannot be asked",
+                "revoked": None, "expired": PRINCIPALS["late"],
+                "cannot be asked": "cannot be asked",
                 "another scope": Principal("ada", ["notes:write"])}[change]
             ends = list(iter(stream.next_message, None))
         assert [end["result"]["resultType"] for end in ends] == ["complete"] * (era == "modern")
@@ -5967,10 +5972,11 @@ def test_a_store_changes_a_task_in_one_step_or_not_at_all(store):
     assert store.list_unfinished() == []
 
 
-def test_a_store_makes_room_by_those_that_ended_first(store):
-    for task in (make_task("a"), make_task("b", "failed", 3), make_task("c", "completed", 2),
-                 make_task("d", "cancelled", 4)):
-        assert store.add(task, 4)
+def test_a_store_makes_room_by_those_that_ended_first_though_the_clock_went_back(store):
+    for name in "abcd":
+        assert store.add(make_task(name), 4)
+    for name, now in (("c", 3.0), ("b", 2.0), ("d", 1.0)):
+        store.change(name, lambda task: task.finish("failed")._replace(updated=now))
     assert store.add(make_task("e"), 4)
     assert [name for name in "abcde" if store.find(name)] == ["a", "b", "d", "e"]
     assert not store.add(make_task("f"), 2)
@@ -6065,16 +6071,43 @@ def test_interrupted_tasks_make_room_for_new_ones(tmp_path):
 
 
 def test_an_end_that_cannot_be_written_down_is_a_failure_and_not_silence(tmp_path):
-    server = build_task_server(state=str(tmp_path / "state"))
+    lines, path = [], str(tmp_path / "state")
+    server = build_task_server(state=path, runtime=mcpkit.system_runtime()._replace(
+        log=lines.append))
     server.tool(name="big", task="required")(lambda: "x" * 500_000)
     server.tasks.store._connection.execute("PRAGMA max_page_count = 20")
-    with quiet_log(server) as lines:
-        task = call_task(server, "big")
-        wait_for(lambda: server.tasks._threads == 0)
-    assert lines == ["tool big as a task failed"]
+    task = call_task(server, "big")
+    wait_for(lambda: server.tasks._threads == 0)
+    assert lines == [f"the state file {path} cannot be used: database or disk is full"]
     assert get_task(server, task)["error"]["message"].startswith("the task was interrupted")
     assert run_task(server, "add", a=1)["status"] == "completed"
     server.close()
+
+
+def test_a_disk_that_takes_nothing_is_told_to_client_and_operator_and_loses_no_task(tmp_path):
+    lines, path = [], str(tmp_path / "state")
+    server = build_task_server(state=path, runtime=mcpkit.system_runtime()._replace(
+        log=lines.append, log_exception=lines.append))
+    done, waiting = run_task(server, "add", a=1), call_task(server, "wait")
+    run = server.tasks.store._connection.execute
+    run("PRAGMA query_only = ON")                # which is what a read-only disk is to SQLite
+    refused = call_task(server, "add", a=1)
+    assert (refused.code, "no task can be kept" in refused.message) == (-32603, True)
+    assert path not in refused.message and set(lines) == {
+        f"the state file {path} cannot be used: attempt to write a readonly database"}
+    assert get_task(server, done) == done and get_task(server, waiting)["status"] == "working"
+    server.gate.set()
+    wait_for(lambda: server.tasks._threads == 0)
+    interrupted = get_task(server, waiting)
+    assert "interrupted" in interrupted["statusMessage"] and get_task(server, done) == done
+    run("PRAGMA query_only = OFF")
+    assert get_task(server, waiting)["status"] == "failed"
+    assert run_task(server, "add", a=1)["status"] == "completed"
+    run("PRAGMA query_only = ON")
+    server.close()
+    again = build_task_server(state=path)
+    assert get_task(again, done) == done
+    again.close()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file modes")
@@ -6421,7 +6454,8 @@ FRAMING = {
         "", "4 0", "40,40", "40, 41", "0x28", "4e1", "40;", "\t-0", "40.0", "'40'", "\u00b9")},
     **{f"a coding of {coding!r}": (make_coded(ONE_CHUNK + b"0\r\n\r\n", coding=coding), 501)
        for coding in ("", "identity", "xchunked", "chunked, chunked", "chunked;q=1", '"chunked"',
-                      "chunked, identity", "gzip, chunked", "chu nked", ", chunked", "chunked\xa0")},
+                      "chunked, identity", "gzip, chunked", "chu nked", ", chunked",
+                      "chunked\xa0")},
     "a coding after a control character": (make_coded(b"", coding="\x0bchunked"), 400),
     "a coding before a bare CR": (make_coded(b"", coding="chunked\rX: y"), 400),
     "a coding of HTTP/1.0": (make_coded(ONE_CHUNK + b"0\r\n\r\n", version="1.0"), 400),
@@ -6433,7 +6467,8 @@ FRAMING = {
     "a length of nothing and a coding": (make_coded(ONE_CHUNK, "Content-Length: 0"), 400),
     "two lengths that differ": (make_raw(PING, "content-length: 0"), 400),
     **{f"a chunk size of {size!r}": (make_coded(size + b"\r\n" + PING + b"\r\n0\r\n\r\n"), 400)
-       for size in (b"", b" 28", b"+28", b"-1", b"0x28", b"2_8", b"28 ;\0", b"28\r", b"28 x", b"2 8",
+       for size in (b"", b" 28", b"+28", b"-1", b"0x28", b"2_8", b"28 ;\0", b"28\r", b"28 x",
+                    b"2 8",
                     b"g", b"1" * 16, "\u0662\u0668".encode(), b"28;a\rb", b'28;a="\r')},
     "a chunk size that ends with LF": (make_coded(b"28\n" + PING + b"\r\n0\r\n\r\n"), 400),
     "a chunk that ends with LF": (make_coded(ONE_CHUNK[:-2] + b"\n0\r\n\r\n"), 400),
@@ -6640,7 +6675,8 @@ ACCEPTED = {
     "a coding in capitals": make_coded(ONE_CHUNK + b"0\r\n\r\n", coding="\tCHUNKED "),
     "a chunk for each byte": make_coded(b"".join(b"1\r\n%c\r\n" % byte for byte in PING)
                                         + b"0\r\n\r\n"),
-    "a chunk size with zeros and blanks": make_coded(b"000" + ONE_CHUNK.replace(b"\r\n", b" \t\r\n", 1)
+    "a chunk size with zeros and blanks": make_coded(b"000" + ONE_CHUNK.replace(b"\r\n",
+        b" \t\r\n", 1)
                                                      + b"0000\r\n\r\n"),
     "extensions in quotes": make_coded(ONE_CHUNK.replace(b"\r\n", b';a="b;c" ; d\r\n', 1)
                                        + b"0;e\r\n\r\n"),
@@ -9559,8 +9595,8 @@ def test_what_is_wrong_with_an_answer_is_said_in_one_line(words, data):
 
 
 HEAD_OK = b"HTTP/1.1 200 OK\r\n"
-TOLD = HEAD_OK + b"Transfer-Encoding: chunked\r\n"
-ANSWERS_ON_THE_WIRE = {           # (status, body, whether the connection is kept), or the error's words
+CHUNKED_HEAD = HEAD_OK + b"Transfer-Encoding: chunked\r\n"
+ANSWERS_ON_THE_WIRE = {         # (status, body, whether the connection is kept), or an error's words
     "a coding and a length before it": ((200, b"ab", False), HEAD_OK + b"Content-Length: 9\r\n"
                                         b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
     "lengths that agree": ((200, b"ab", True), HEAD_OK + b"Content-Length: 2\r\n"
@@ -9570,23 +9606,29 @@ ANSWERS_ON_THE_WIRE = {           # (status, body, whether the connection is kep
     **{f"a length of {length}": ("its Content-Length is", HEAD_OK + (
         f"Content-Length: {length}\r\n\r\nab").encode("latin-1"))
        for length in ("+2", "-2", "2_0", "0x2", "2;", "\xb2", "2 2", "9" * 19)},
-    "an unknown coding": ("its Transfer-Encoding is gzip", HEAD_OK + b"Transfer-Encoding: gzip\r\n\r\n"),
+    "an unknown coding": ("its Transfer-Encoding is gzip", HEAD_OK
+                          + b"Transfer-Encoding: gzip\r\n\r\n"),
     "a coding twice": ("its Transfer-Encoding is chunked, chunked",
-                       TOLD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    "trailers and extensions": ((200, b"ab", True), TOLD + b"\r\n2;x=1\r\nab\r\n0;y\r\nX: 1\r\n\r\n"),
+                       CHUNKED_HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "trailers and extensions": ((200, b"ab", True), CHUNKED_HEAD
+                                + b"\r\n2;x=1\r\nab\r\n0;y\r\nX: 1\r\n\r\n"),
     "lines that end with LF": ((200, b"ab", True), OK_AB.replace(b"\r\n", b"\n")),
-    "a chunk size with a sign": ("a chunk size is malformed", TOLD + b"\r\n+2\r\nab\r\n0\r\n\r\n"),
-    "a chunk too long": ("longer than its size says", TOLD + b"\r\n1\r\nab\r\n0\r\n\r\n"),
-    "a bad trailer": ("a trailer is malformed", TOLD + b"\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n"),
-    "a space before a colon": ("a header line is malformed", HEAD_OK + b"Content-Length : 2\r\n\r\nab"),
+    "a chunk size with a sign": ("a chunk size is malformed", CHUNKED_HEAD
+                                 + b"\r\n+2\r\nab\r\n0\r\n\r\n"),
+    "a chunk too long": ("longer than its size says", CHUNKED_HEAD + b"\r\n1\r\nab\r\n0\r\n\r\n"),
+    "a bad trailer": ("a trailer is malformed", CHUNKED_HEAD + b"\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n"),
+    "a space before a colon": ("a header line is malformed", HEAD_OK
+                               + b"Content-Length : 2\r\n\r\nab"),
     "a NUL in a value": ("a header line is malformed", HEAD_OK + b"X: \0\r\n\r\nab"),
     "a bare CR in a value": ("a header line is malformed", HEAD_OK + b"X: a\rb\r\n\r\nab"),
     "a body after 204": ((204, b"", True), b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n"),
-    "a body after 304": ((304, b"", True), b"HTTP/1.1 304 Not\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    "a body after 304": ((304, b"", True),
+                         b"HTTP/1.1 304 Not\r\nTransfer-Encoding: chunked\r\n\r\n"),
     "an answer that goes on": ((200, b"ab", False), HEAD_OK + b"\r\nab"),
     "a protocol that is switched": ((101, b"ab", False), b"HTTP/1.1 101 Switching\r\n\r\nab"),
     "too much": ("larger than 1,000 bytes", HEAD_OK + b"\r\n" + b"a" * 1001),
-    "too much, in chunks": ("larger than 1,000 bytes", TOLD + b"\r\n" + b"1\r\na\r\n" * 1001),
+    "too much, in chunks": ("larger than 1,000 bytes", CHUNKED_HEAD + b"\r\n"
+                            + b"1\r\na\r\n" * 1001),
     "another version": ("does not answer in HTTP", b"HTTP/2 200\r\n\r\n"),
     "no status": ("does not answer in HTTP", b"HTTP/1.1 0200 OK\r\n\r\n"),
     "the mark of a text": ("does not answer in HTTP", b"\xef\xbb\xbf" + OK_AB),
@@ -10279,7 +10321,8 @@ def test_a_bad_answer_is_an_error_that_says_what_was_seen(case):
 @pytest.mark.parametrize("session", ["a\x01b", "\xe9", "s\x7f", "a\tb"])
 def test_a_session_id_that_no_header_can_carry_is_the_servers_fault(session):
     with Peer(lambda asked: legacy_peer(asked, session=session)) as peer:
-        with pytest.raises(ProtocolError, match="no header can carry the session id that the server"):
+        with pytest.raises(ProtocolError,
+                           match="no header can carry the session id that the server"):
             Client(peer.url, era="legacy", timeout=WAIT).connect()
         report = mcpkit.probe(peer.url, deep=True)
     assert peer.methods[0] == "initialize" and report["verdict"] in ("fail", "partial")
@@ -17442,3 +17485,1032 @@ def test_scale_a_rolling_restart_under_load_fails_no_modern_request(fleet):
             enough.set()
         assert [load.result(WAIT) for load in loads] == [None] * 4
     assert len(set(answers)) > 3
+
+
+# =============================================================================================
+# TRUST
+# =============================================================================================
+# What no one section can promise: that hostile bytes meet no internal error, that each limit binds
+# on each path, that nobody gets in who may not, and that what is promised has its test.
+
+def find_tests():
+    """Return the tests of this file by name, each with the names of its cases."""
+    def list_cases(test):
+        given = [mark.kwargs.get("ids") for mark in getattr(test, "pytestmark", ())]
+        return [str(case) for cases in given if isinstance(cases, list) for case in cases]
+
+    return {name: " ".join([name, *list_cases(test)]) for name, test in globals().items()
+            if name.startswith("test_")}
+
+
+# ---- the field reports: each row of the list of cases that users met, and the tests that hold it
+
+FIELD_REPORTS = {
+    "C01": "test_a_stream_means_the_same_however_it_is_cut",
+    "C03": "test_a_stream_means_the_same_however_it_is_cut",
+    "C05": "test_json_becomes_its_value test_a_stream_means_the_same_however_it_is_cut",
+    "C06": "test_a_stream_means_the_same_however_it_is_cut "
+           "test_an_answer_is_found_in_whatever_form_it_comes",
+    "C07": "test_a_stream_means_the_same_however_it_is_cut",
+    "C08": "test_a_stream_means_the_same_however_it_is_cut "
+           "test_an_answer_is_found_in_whatever_form_it_comes",
+    "C09": "test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it "
+           "test_a_stream_means_the_same_however_it_is_cut",
+    "C11": "test_a_stream_means_the_same_however_it_is_cut "
+           "test_a_stream_says_when_and_where_to_reconnect",
+    "C12": "test_an_unfinished_event_is_no_event_but_is_shown "
+           "test_a_bad_answer_is_an_error_that_says_what_was_seen",
+    "C14": "test_a_stream_means_the_same_however_it_is_cut "
+           "test_an_answer_is_found_in_whatever_form_it_comes",
+    "C15": "test_only_what_is_beyond_the_limit_is_refused_however_it_is_cut",
+    "C20": "test_c20_text_with_odd_line_ends_is_one_data_line "
+           "test_an_event_is_read_as_it_was_written",
+    "C21": "test_c21_c24_c26_a_server_of_the_old_transport_is_found_and_spoken_to "
+           "test_c21_the_endpoint_is_a_reference_that_is_resolved",
+    "C23": "test_c23_an_endpoint_where_nothing_may_be_sent_is_refused "
+           "test_c23_nothing_at_all_is_sent_to_another_origin",
+    "C24": "test_c21_c24_c26_a_server_of_the_old_transport_is_found_and_spoken_to",
+    "C26": "test_c21_c24_c26_a_server_of_the_old_transport_is_found_and_spoken_to "
+           "test_c26_a_stream_that_does_not_begin_with_the_endpoint_is_no_mcp",
+    "C27": "test_c27_a_connection_that_is_reset_inside_a_stream_is_an_error_that_names_the_request "
+           "test_a_bad_answer_is_an_error_that_says_what_was_seen",
+    "C28": "test_c28_a_login_page_is_shown_by_its_title_with_what_may_be_the_cause "
+           "test_an_answer_without_a_result_is_an_error_that_says_what_came",
+    "C29": "test_an_answer_without_a_result_is_an_error_that_says_what_came "
+           "test_a_bad_answer_is_an_error_that_says_what_was_seen",
+    "C31": "test_an_answer_is_found_in_whatever_form_it_comes",
+    "C32": "test_c32_a_notification_may_be_answered_in_other_ways_than_202",
+    "C34": "test_c34_an_id_comes_back_as_it_was_sent test_a_json_value_becomes_a_message",
+    "C36": "test_an_answer_is_found_in_whatever_form_it_comes",
+    "C38": "test_bytes_that_are_no_json_are_refused_with_the_reason "
+           "test_a_bad_answer_is_an_error_that_says_what_was_seen",
+    "C40": "test_the_answer_to_discover_decides_the_era "
+           "test_whatever_is_not_plainly_modern_is_spoken_to_in_the_legacy_way",
+    "C41": "test_c41_a_modern_server_is_never_sent_initialize "
+           "test_the_answer_to_discover_decides_the_era",
+    "C43": "test_c43_silence_to_server_discover_is_a_note_where_the_handshake_works "
+           "test_the_answer_to_discover_decides_the_era",
+    "C44": "test_c44_with_credentials_a_refused_discover_is_followed_by_one_initialize "
+           "test_the_answer_to_discover_decides_the_era",
+    "C45": "test_c45_initialize_agrees_on_a_legacy_revision_and_never_echoes_another "
+           "test_c45_initialize_without_a_version_is_refused",
+    "C47": "test_a_legacy_message_is_routed_or_refused_by_the_first_check "
+           "test_a_server_with_sessions_wants_a_living_one",
+    "C49": "test_the_answer_to_discover_decides_the_era test_a_decision_says_what_is_wrong",
+    "C51": "test_c51_a_state_is_echoed_and_never_where_none_was_given "
+           "test_a_round_that_cannot_be_answered_says_what_was_asked",
+    "C53": "test_c53_the_session_and_the_version_go_with_everything_after_initialize",
+    "C54": "test_c54_a_session_that_ended_is_answered_by_one_new_initialize "
+           "test_c54_a_second_404_is_an_error",
+    "C55": "test_c55_a_stream_is_asked_for_again_so_many_times_only",
+    "C56": "test_c56_a_legacy_stream_that_breaks_off_is_gone_on_with_after_its_retry "
+           "test_c56_a_modern_stream_that_breaks_off_is_never_resumed",
+    "C59": "test_c59_progress_resets_the_limit_of_silence_on_stdio_but_not_the_one_in_all",
+    "C60": "test_a_silent_server_ends_the_wait_with_what_was_seen",
+    "C62": "test_c62_a_post_is_sent_on_unchanged_where_the_status_allows_it "
+           "test_c63_what_a_request_carries_is_never_sent_where_it_may_not_go",
+    "C63": "test_c63_what_a_request_carries_is_never_sent_where_it_may_not_go "
+           "test_c63_a_session_does_not_cross_an_origin_either",
+    "C65": "test_c65_the_probe_says_that_a_proxy_was_bypassed "
+           "test_c65_a_proxy_that_is_named_is_used_for_loopback_too",
+    "C67": "test_c67_a_proxy_that_refuses_says_so_in_its_own_words "
+           "test_c67_a_proxy_that_inspects_tls_is_told_from_a_server",
+    "C68": "test_c68_a_certificate_that_is_not_trusted_is_described "
+           "test_c68_plain_http_and_tls_are_told_apart_where_they_are_mixed_up",
+    "C69": "test_c69_every_address_of_a_host_is_tried "
+           "test_c69_where_no_address_answers_each_is_named",
+    "C72": "test_c72_a_cursor_that_comes_again_ends_the_list "
+           "test_c72_a_cursor_that_comes_again_ends_the_list_with_a_warning",
+    "C73": "test_a_bad_tool_is_told_from_a_good_one",
+    "C75": "test_c75_a_name_in_base64_is_decoded_before_it_is_compared "
+           "test_a_string_survives_as_a_header_value",
+    "C76": "test_c76_arguments_that_headers_repeat_are_sent_and_checked "
+           "test_c76_an_integer_that_no_header_can_carry_is_refused",
+    "C77": "test_c77_a_result_that_breaks_its_schema_is_returned_with_a_warning",
+    "C79": "test_c79_values_are_read_by_the_schema_and_not_by_their_looks "
+           "test_text_becomes_what_the_schema_says_and_not_what_it_looks_like",
+    "C80": "test_c80_a_server_that_never_streams_takes_clients_that_accept_json_only "
+           "test_an_accept_header_admits_what_it_names",
+    "C81": "test_the_length_of_a_body_is_plain_or_refused_before_reading "
+           "test_a_head_is_admitted_or_refused_before_the_body",
+    "C83": "test_a_head_is_admitted_or_refused_before_the_body "
+           "test_a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next",
+    "C84": "test_c84_what_is_no_single_message_is_refused_in_each_revision_but_one "
+           "test_c84_a_batch_is_answered_as_an_array_in_2025_03_26",
+    "C86": "test_c86_what_json_has_not_is_neither_taken_nor_given "
+           "test_bytes_that_are_no_json_are_refused_with_the_reason",
+    "C87": "test_c87_a_body_that_cannot_be_read_is_refused_before_it_and_the_others_go_on "
+           "test_c87_a_client_that_sends_ten_megabytes_all_the_same_can_read_why_not",
+    "C90": "test_a_body_that_is_no_message_is_c90_refused_and_the_connection_goes_on "
+           "test_c90_a_head_is_405_without_a_body",
+    "C91": "test_a_modern_message_is_routed_or_refused_by_the_first_check "
+           "test_a_modern_request_that_contradicts_itself_is_refused_with_its_id",
+    "C92": "test_c92_client_info_may_be_missing "
+           "test_a_modern_message_is_routed_or_refused_by_the_first_check",
+    "C94": "test_c94_the_refusal_of_a_version_lists_those_that_are_spoken "
+           "test_a_modern_message_is_routed_or_refused_by_the_first_check",
+    "C95": "test_c95_the_modern_era_has_no_legacy_methods "
+           "test_c95_a_feature_that_a_server_does_not_have_is_no_method_of_it",
+    "C96": "test_c96_ping_is_answered_before_anything_else "
+           "test_c96_a_server_that_knows_no_ping_is_alive",
+    "C98": "test_c98_a_resource_that_is_not_there_is_an_error_by_either_code "
+           "test_a_tool_call_gives_the_result_that_its_return_value_means",
+    "C100": "test_c100_an_answer_that_takes_long_becomes_a_stream_with_keep_alives "
+           "test_a_head_is_admitted_or_refused_before_the_body",
+    "C101": "test_c101_a_listener_is_told_what_it_named_and_nothing_else "
+           "test_c101_a_subscription_over_http_is_told_and_ended_with_a_result",
+    "C102": "test_c102_a_reference_to_the_network_is_never_followed_but_found "
+           "test_text_becomes_what_the_schema_says_and_not_what_it_looks_like",
+    "C103": "test_c103_the_origin_is_checked_before_everything_else "
+           "test_pages_of_this_machine_and_listed_ones_may_call",
+    "C105": "test_c105_a_browser_that_asks_first_is_answered_without_a_token "
+           "test_c105_a_page_can_read_why_it_was_refused",
+    "C106": "test_c106_a_session_ends_with_delete_and_closes_its_stream "
+           "test_c106_the_modern_era_ignores_sessions_and_needs_none",
+    "C107": "test_c107_a_client_that_goes_away_cancels_its_call_and_the_server_goes_on "
+           "test_c107_a_lost_connection_cancels_a_call_that_cannot_be_resumed",
+    "C109": "test_c109_sessions_that_come_and_go_leave_no_thread_and_no_connection_behind",
+    "C110": "test_c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output "
+           "test_c110_a_child_is_told_to_speak_utf8",
+    "C112": "test_c112_the_probe_names_each_line_that_is_no_mcp_on_standard_output "
+           "test_the_response_to_a_request_is_found_among_messages",
+    "C113": "test_a_child_that_misbehaves_is_understood_all_the_same "
+           "test_a_child_that_cannot_serve_is_an_error_with_its_last_words",
+    "C115": "test_c115_a_server_ends_with_its_input_also_while_a_call_runs "
+           "test_c115_nothing_that_a_shell_started_beside_the_server_survives_it",
+    "C117": "test_challenges_are_told_apart test_resource_metadata_is_looked_for_in_order",
+    "C118": "test_challenges_are_told_apart test_a_decision_says_what_is_wrong",
+    "C120": "test_issuer_metadata_is_looked_for_in_order "
+           "test_a_hostile_issuer_ends_the_login_in_one_line",
+    "C121": "test_c121_the_servers_of_each_dialect_are_found "
+           "test_c121_a_syntax_error_says_line_and_column",
+    "C122": "test_c122_nothing_of_a_peer_reaches_a_terminal_or_a_file_as_it_is "
+           "test_c122_text_of_a_peer_cannot_command_a_terminal",
+    "C123": "test_c123_headers_go_with_every_request_of_the_probe "
+           "test_c123_each_command_of_the_client_takes_all_its_options",
+    "C125": "test_c125_a_tarpit_is_left_in_time_and_named "
+           "test_c125_who_hangs_up_is_named_by_the_usual_owner_of_its_port",
+}
+
+
+@table("report, names", {report: (report, names) for report, names in FIELD_REPORTS.items()})
+def test_each_field_report_is_held_by_tests_that_name_it(report, names):
+    tests = find_tests()
+    for name in names.split():
+        assert re.search(rf"\b{report}\b", tests[name].replace("_", " "), re.IGNORECASE), name
+
+
+# ---- fuzzing: targets that take any bytes; `make fuzz` gives them to a coverage-guided fuzzer
+
+class Draw:
+    """Choices made of bytes: the same bytes make the same; where they end, the first is chosen."""
+
+    def __init__(self, data):
+        self._bytes = iter(data)
+
+    def below(self, count):
+        return next(self._bytes, 0) % count
+
+    def pick(self, choices):
+        return choices[self.below(len(choices))]
+
+    def value(self, names=("a", "b", ""), depth=3):
+        """Return a JSON value."""
+        kind = self.below(8 if depth else 6)
+        if kind == 6:
+            return [self.value(names, depth - 1) for _ in range(self.below(4))]
+        if kind == 7:
+            return self.members(names, depth)
+        return [None, True, self.pick([0, 1, -1, 1.5, 2 ** 53, 10 ** 30, 1e300]), False,
+                self.pick(DRAWN_TEXTS), self.pick(names)][kind]
+
+    def members(self, names, depth=3):
+        """Return a JSON object."""
+        return {self.pick(names): self.value(names, depth - 1) for _ in range(self.below(7))}
+
+
+DRAWN_TEXTS = ["", "a", "pong", "a\r\nX-Evil: 1", "\x1b[2J", "\u2028", "\ud800", "0-0", "\u4e16",
+               "../x", "http://h/", "2026-07-28", "2025-11-25", "string", "object", "=?base64?!?=",
+               "x" * 300]
+
+
+def read_in_ways(read, data):
+    """Return what reading bytes comes to: whole, byte by byte, and cut in two."""
+    place = len(data) * 5 // 8
+    return [read(pieces) for pieces in (
+        [data], [data[at:at + 1] for at in range(len(data))], [data[:place], data[place:]])]
+
+
+def fuzz_json(data):
+    value = find_error(mcpkit.parse_json, data)
+    if not isinstance(value, ValueError):
+        assert mcpkit.parse_json(mcpkit.format_message(value)) == value
+        message = find_error(mcpkit.parse_message, value)
+        assert isinstance(message, typing.get_args(mcpkit.Message)) or message.code == -32600
+
+
+def fuzz_requests(data):
+    whole, *others = read_in_ways(read_requests, data)
+    assert all(isinstance(part, bytes) for part in whole[:-1])
+    assert {400, 403, 404, 405, 406, 411, 413, 415, 417, 421, 431, 501, 505, "cut"} >= {
+        part for part in whole if not isinstance(part, bytes)}
+    for other in others:                         # a fault may be seen before the head is complete
+        assert other == whole or isinstance(other[-1], int) and (
+            other[:-1] == [part for part in whole if isinstance(part, bytes)])
+
+
+def fuzz_answers(data):
+    def read(pieces):
+        try:
+            response, body, connection = exchange(*filter(None, pieces))
+            return response.status, body, response.leaves_connection
+        except MCPKitError:
+            return "refused"
+
+    whole, *others = read_in_ways(read, data)
+    assert all(other == whole for other in others)
+
+
+def fuzz_stream(data):
+    def read(pieces):
+        parser = SSEParser()
+        events = [event for piece in [*pieces, b""] for event in parser.feed(piece)]
+        return events, parser.retry, parser.last_event_id
+
+    assert all(found == interpret_stream(data) for found in read_in_ways(read, data))
+
+
+def fuzz_headers(data):
+    text = data.decode("utf-8", "replace")
+    for parse in (mcpkit.parse_bearer, mcpkit.parse_header_value, mcpkit.split_host,
+                  mcpkit.split_list,
+                  mcpkit.parse_media_type, mcpkit.find_trace_id, mcpkit.split_resource,
+                  functools.partial(mcpkit.resolve_reference, "http://h/"), mcpkit.parse_target,
+                  functools.partial(mcpkit.is_acceptable.__wrapped__, media_type="text/plain"),
+                  functools.partial(mcpkit.parse_links, page=text), mcpkit.UriTemplate,
+                  functools.partial(mcpkit.check_header, "A")):
+        find_error(parse, text)
+    assert mcpkit.parse_header_value(mcpkit.format_header_value(text)) == text
+    shown = mcpkit.escape_text(text)
+    assert shown.isprintable() and mcpkit.escape_text(shown) == shown
+    assert not mcpkit.is_origin_allowed.__wrapped__(text, frozenset(), True) or re.match(
+        r"https?://(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:\d+)?\Z", text, re.IGNORECASE)
+
+
+def fuzz_challenges(data):
+    for scheme, params in mcpkit.parse_challenges(data.decode("latin-1")):
+        assert scheme == scheme.lower() and all(name == name.lower() for name in params)
+        printable = {name: value for name, value in params.items() if value.isascii()
+                     and value.isprintable()}
+        if printable:
+            again, = mcpkit.parse_challenges(mcpkit.format_challenge(scheme, printable))
+            assert again == mcpkit.Challenge(scheme, printable)
+
+
+SCHEMA_WORDS = [*mcpkit._KEYWORDS[mcpkit.DRAFT_2020_12], "$defs", "definitions", "$id", "$anchor",
+                "a"]
+SCHEMA_TEXTS = ["string", "integer", "object", "array", "null", "#", "#/$defs/a", "#a", "a*b", "(",
+                "a"]
+
+
+def draw_schema(draw, depth=3):
+    """Return something like a schema."""
+    schema = {}
+    for _ in range(draw.below(4)):
+        kind = draw.below(6) if depth else 5
+        schema[draw.pick(SCHEMA_WORDS)] = (
+            draw_schema(draw, depth - 1) if kind < 2 else
+            {draw.pick(["a", "b", "^a"]): draw_schema(draw, depth - 1)} if kind == 2 else
+            [draw_schema(draw, depth - 1) for _ in range(draw.below(3))] if kind == 3 else
+            draw.pick(SCHEMA_TEXTS) if kind == 4 else draw.value(depth=1))
+    return schema
+
+
+def fuzz_schema(data):
+    draw = Draw(data)
+    schema, value = draw_schema(draw), draw.value()
+    for is_foreign in (False, True):
+        compiled = find_error(functools.partial(mcpkit.compile_schema, is_foreign=is_foreign),
+                              schema)
+        if not isinstance(compiled, mcpkit.SchemaError):
+            assert len(compiled.errors(value)) <= 20
+    mcpkit.coerce_texts({"a": draw.pick(DRAWN_TEXTS)}, {"properties": {"a": schema}})
+
+
+PARAM_NAMES = ["name", "arguments", "_meta", "uri", "cursor", "ref", "argument", "value", "type",
+               "level", "protocolVersion", "capabilities", "clientInfo", "taskId", "inputResponses",
+               "a", "b", "requestState", "notifications", "resourceSubscriptions", "progressToken",
+               "context", "requestId", *META]
+PARAM_VALUES = {
+    "name": ["greet", "folders", "order", "everything", "nothing"], "uri": ["asking://profile", "a:b"],
+    "level": ["debug", "x"], "protocolVersion": ["2025-11-25"], "arguments": [{}],
+    "ref": [{"type": "ref/prompt", "name": "greet"}], "argument": [{"name": "name", "value": "A"}],
+    "inputResponses": [{"user_name": {"action": "accept", "content": {"name": "Ada"}}}],
+    "_meta": [{**META, "io.modelcontextprotocol/clientCapabilities": CAN_ANSWER}, META]}
+
+
+@functools.lru_cache(maxsize=None)
+def build_fuzzed_server():
+    """Return a server that asks too, whose log nobody reads, and a session of its."""
+    server = build_asking_server(ask_seconds=0, runtime=mcpkit.system_runtime()._replace(
+        log=str, log_exception=str))
+    return server, server.sessions.create("2025-11-25", {}, CAN_ANSWER)
+
+
+def fuzz_messages(data):
+    draw = Draw(data)
+    params = draw.members(PARAM_NAMES)
+    for name in [name for name in PARAM_VALUES if draw.below(2)]:
+        params[name] = draw.pick(PARAM_VALUES[name])
+    method = draw.pick([*mcpkit.METHODS, "notifications/cancelled", "x"])
+    message = call(method, draw.value(PARAM_NAMES) if draw.below(9) == 8 else params)
+    headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": method,
+               "mcp-name": str(params.get("name"))} if draw.below(2) else None
+    server, session = build_fuzzed_server()
+    message = draw.value(PARAM_NAMES) if draw.below(9) == 8 else message
+    answer = server.receive(message, headers, draw.pick([None, session]), mcpkit.Channel())
+    assert b'"Internal error"' not in answer.data, message
+
+
+def fuzz_configuration(data):
+    found = find_error(mcpkit.parse_config, data, "file")
+    assert isinstance(found, (dict, UsageError))
+    for name, entry in found.items() if isinstance(found, dict) else ():
+        resolved = find_error(mcpkit.resolve_server, name, entry, "file", {"A": "x"}.get)
+        assert isinstance(resolved, (mcpkit.ServerEntry, UsageError))
+        mcpkit.describe_server(name, entry, "file")
+
+
+HEAD_PIECES = [make_raw(PING), make_coded(ONE_CHUNK + b"0\r\n\r\n"), b"POST /mcp HTTP/1.1\r\n",
+               b"\r\n", b"Host: 127.0.0.1\r\n", b"Content-Length: 4\r\n",
+               b"Transfer-Encoding: chunked\r\n", b"\n", b"Content-Type: application/json\r\n",
+               b"\r", b" ", b":", b"4\r\nabcd\r\n", b"0\r\n\r\n", b"\0", b"\xff", b"X: y\r\n",
+               b"abcd"]
+JSON_PIECES = [b"{", b"}", b"[", b"]", b'"', b":", b",", b"1", b"-", b"e9", b"null", b'"id":1,',
+               b"\\u", b'"jsonrpc":"2.0"', b',"method":"a"', b"\xe4\xb8\x96", b"\xff", b'"a":',
+               b" ", b"\\", b"NaN"]
+# By target: what makes its bytes, of which `make test` tries so many.
+FUZZ_TARGETS = {
+    "json": (fuzz_json, 3000, JSON_PIECES), "requests": (fuzz_requests, 1500, HEAD_PIECES),
+    "answers": (fuzz_answers, 1500, [
+        OK_AB, b"HTTP/1.1 200 OK\r\n", CHUNKED_HEAD, b"Content-Length: 2\r\n", b"\r\n", b"\n",
+        b"2\r\nab\r\n", b"0\r\n\r\n", b"X: y\r\n", b" ", b"HTTP/1.1 100 Continue\r\n\r\n", b"\0",
+        b"ab", b"Connection: close\r\n", b"Content-Encoding: gzip\r\n", compress(b"ab")]),
+    "stream": (fuzz_stream, 800, [
+        b"data", b"event", b"id", b"retry", b":", b": ", b"\n", b"\r", b"\r\n", b"7", b"data: a\n",
+        b"\0", b"\xe4\xb8\x96", b"\xe2\x80", b"\xef\xbb\xbf", b"\xff", b"\n\n"]),
+    "headers": (fuzz_headers, 1500, [
+        b"http", b"://", b"localhost", b"127.0.0.1", b"[::1]", b":", b"80", b"/", b"@",
+        b"=?base64?", b"?=", b"eA==", b",", b";", b"q=0", b'"', b"\\", b"<", b">", b"rel=next",
+        b"{+a}", b"\r\n", b"\x1b", b" "]),
+    "challenges": (fuzz_challenges, 2000, [piece.encode("latin-1") for piece in HEADER_PIECES]),
+    "schema": (fuzz_schema, 2000, [bytes([byte]) for byte in range(256)]),
+    "messages": (fuzz_messages, 3000, [bytes([byte]) for byte in range(256)]),
+    "configuration": (fuzz_configuration, 2000, [
+        *JSON_PIECES, b'{"mcpServers":{"a":', b'{"command":', b'"url":', b'"http://h/"', b'"args":',
+        b'"env":', b'"${A}"', b'"${B:-b}"', b"//", b"/*", b"*/", b"\n", b"\xef\xbb\xbf", b'"type":',
+        b'"sse"', b"}}}"]),
+}
+
+# What a fuzzer has found, and is right now: (target, bytes). `make fuzz` adds rows.
+FINDINGS = {
+    "a stream of nothing": ("stream", b""),
+}
+
+
+@pytest.mark.parametrize("name", FUZZ_TARGETS)
+def test_random_bytes_never_meet_an_internal_error(name):
+    target, count, pieces = FUZZ_TARGETS[name]
+    for data in build_garbage(len(name), pieces, count, 80 if len(pieces) == 256 else 12):
+        target(data)
+
+
+@cases(FINDINGS)
+def test_what_a_fuzzer_found_is_right_now(case):
+    name, data = case
+    FUZZ_TARGETS[name][0](data)
+
+
+# ---- a second opinion on schemas, where there is one: `make differential` brings it
+
+def draw_plain_schema(draw, depth=3):
+    """Return a schema that breaks no rule, and means the same to every reader of the draft."""
+    def inner():
+        return draw_plain_schema(draw, depth - 1)
+
+    names, number = ["a", "b", "ab"], draw.pick([0, 1, 2, 3])
+    makers = {
+        "type": lambda: draw.pick(["string", "integer", "number", "object", "array", "null",
+                                   "boolean",
+                                   ["null", "integer"]]),
+        "const": lambda: draw.value(depth=1), "enum": lambda: [draw.value(depth=1),
+            draw.value(depth=2)],
+        "minimum": lambda: number, "exclusiveMaximum": lambda: number,
+        "multipleOf": lambda: number + 1,
+        "minLength": lambda: number, "maxLength": lambda: number,
+        "pattern": lambda: draw.pick(["^a", "b$"]),
+        "minItems": lambda: number, "maxItems": lambda: number, "uniqueItems": lambda: bool(number),
+        "minProperties": lambda: number, "maxProperties": lambda: number,
+        "required": lambda: names[:draw.below(3)], "dependentRequired": lambda: {"a": ["b"]},
+        "properties": lambda: {name: inner() for name in names[:2]},
+        "patternProperties": lambda: {"^a": inner()},
+        "additionalProperties": inner, "propertyNames": inner, "items": inner, "contains": inner,
+        "minContains": lambda: number, "maxContains": lambda: number,
+        "prefixItems": lambda: [inner(), inner()],
+        "allOf": lambda: [inner(), inner()], "anyOf": lambda: [inner(), inner()], "not": inner,
+        "oneOf": lambda: [inner(), inner()], "if": inner, "then": inner, "else": inner,
+        "dependentSchemas": lambda: {"b": inner()}, "unevaluatedProperties": inner,
+        "unevaluatedItems": inner,
+        "$ref": lambda: draw.pick(["#/$defs/a", "#/$defs/b"]),
+    }
+    if not depth:
+        return draw.pick([True, False, {"type": "string"}, {"minimum": 1}])
+    words = [draw.pick(list(makers)) for _ in range(draw.below(4))]
+    return {word: makers[word]() for word in words}
+
+
+def test_differential_our_verdict_on_a_value_is_that_of_jsonschema():
+    jsonschema = pytest.importorskip("jsonschema")
+    choose, verdicts = random.Random(1), collections.Counter()
+    for _ in range(4000):
+        draw = Draw(choose.getrandbits(8) for _ in itertools.count())
+        schema = {**draw_plain_schema(draw), "$defs": {"a": draw_plain_schema(draw, 1),
+                                                       "b": {"type": "null"}}}
+        if "#/$defs/a" in json.dumps(schema["$defs"]):
+            continue                             # it would never end
+        validator = jsonschema.Draft202012Validator(schema)
+        for value in (draw.value(["a", "b", "ab"], 2) for _ in range(8)):
+            if "multipleOf" in json.dumps(schema) and "1e+300" in json.dumps(value):
+                continue                         # jsonschema divides as floats do, we as decimals
+            is_valid = mcpkit.schema_errors(value, schema) == []
+            assert is_valid == validator.is_valid(value), (schema, value)
+            verdicts[is_valid] += 1
+    assert min(verdicts.values()) > 5000
+
+
+# ---- limits: each binds on each path, and says by a status of its own that it does
+
+def nest_message(depth):
+    """Return the bytes of a ping so many levels deep."""
+    return json.dumps({**call("ping"), "params": {"a": build_nested(depth - 2)}}).encode()
+
+
+CHUNKED_ZEROS = b"8\r\n[0,0,0,0\r\n" * 20
+BOUND = {"max_head": 400, "max_headers": 9, "max_body": 200, "max_depth": 5}
+# What goes over one of the limits in BOUND, and the status that it meets.
+OVER_HTTP = {
+    "max_head: one header": (make_raw(PING, "X: " + "a" * 400), 431),
+    "max_head: a target": (make_raw(PING, target="/" + "a" * 400), 431),
+    "max_head: no end": (b"POST /mcp HTTP/1.1\r\nX: " + b"a" * 400, 431),
+    "max_head: no line end": (b"P" * 401, 431),
+    "max_head: of a document": (
+        make_raw(b"", "X: " + "a" * 400, target="/healthz", method="GET"), 431),
+    "max_headers: of a request": (make_raw(PING, *["X: y"] * 9), 431),
+    "max_headers: as trailers": (
+        make_coded(ONE_CHUNK + b"0\r\n" + b"X: y\r\n" * 10 + b"\r\n"), 400),
+    "max_body: by its length": (make_raw(b" " * 201), 413),
+    "max_body: before it comes": (make_lengthy(201, b""), 413),
+    "max_body: before 100": (
+        make_raw(b"", "Content-Length: 201", "Expect: 100-continue", length=False), 413),
+    "max_body: one chunk": (make_coded(b"c9\r\n"), 413),
+    "max_body: many chunks": (make_coded(CHUNKED_ZEROS * 2), 413),
+    "max_body: compressed": (make_raw(gzip.compress(b" " * 9999), "Content-Encoding: gzip"), 415),
+    "max_body: a coding that is compressed": (
+        make_coded(gzip.compress(b" " * 9999), coding="gzip, chunked"), 501),
+    "max_depth: a message": (make_raw(nest_message(6)), 400),
+    "max_depth: a batch": (make_raw(b"[" + nest_message(5) + b"]"), 400),
+    "max_depth: only brackets": (make_raw(b"[" * 200), 400),
+    "max_depth: only braces": (make_raw(b'{"":' * 50), 400),
+}
+
+
+@cases(OVER_HTTP)
+def test_a_limit_binds_on_each_path_over_http_and_nobody_else_is_disturbed(case):
+    data, status = case
+    with mcpkit.HTTPService(Server("x", **BOUND), port=0) as service:
+        with socket.create_connection(service.server_address, timeout=WAIT) as other:
+            assert send_raw(service, data).startswith(b"HTTP/1.1 %d " % status)
+            other.sendall(make_raw(nest_message(5)))
+            assert other.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+OVER_STDIO = {
+    "max_body: a line": (b" " * 201, -32600), "max_body: a long line": (b"x" * 99_999, -32600),
+    "max_depth: a message": (nest_message(6), -32700), "max_depth: brackets": (b"[" * 199, -32700),
+}
+
+
+@cases(OVER_STDIO)
+def test_a_limit_binds_on_stdio_and_the_next_line_is_read(case):
+    line, code = case
+    answers = run_stdio(Server("x", **BOUND), line + b"\n" + nest_message(5) + b"\n")
+    assert [answer.get("error", {}).get("code") for answer in answers] == [code, None]
+
+
+def test_a_line_without_end_on_stdio_is_read_over_and_answered_once():
+    answers = run_stdio(Server("x", **BOUND), b"x" * 1_000_000)
+    assert [answer["error"]["code"] for answer in answers] == [-32600]
+
+
+def test_calls_on_stdio_are_bounded_and_what_is_no_call_is_still_answered():
+    server, started, release, _ = build_waiting_server()
+    server.limits = server.limits._replace(max_connections=2)
+    client = StdioClient(server)
+    for request_id in range(3):
+        client.send(call("tools/call", {"name": "wait"}, request_id))
+    refused = client.receive()
+    client.send(call("ping", None, 9))
+    assert client.receive() == {"jsonrpc": "2.0", "id": 9, "result": {}}
+    release.set()
+    assert sorted(answer["id"] for answer in client.close()) == [0, 1]
+    assert refused["id"] == 2 and "2 run here already" in refused["error"]["message"]
+
+
+def test_subscriptions_are_bounded_in_both_eras_and_on_stdio():
+    server = build_sample_server(sessions=True, max_subscriptions=2)
+    uris = [f"sample://item/{number}" for number in range(3)]
+    with mcpkit.HTTPService(server, port=0) as service:
+        session = {"Mcp_Session_Id": open_session(service)}
+        legacy = [ask(service, call("resources/subscribe", {"uri": uri}), **session).json
+                  for uri in uris]
+        modern = [ask_modern(service, "subscriptions/listen", {"notifications": {name: uris}})
+                  for name in ("resourceSubscriptions", "taskIds")]
+    lines = [call("initialize", {"protocolVersion": "2025-06-18"}),
+             *(call("resources/subscribe", {"uri": uri}) for uri in uris)]
+    stdio = run_stdio(server, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    assert ["error" in answer for answer in legacy + stdio[1:]] == [False, False, True] * 2
+    assert [answer.status for answer in modern] == [400, 400]
+
+
+def test_a_session_that_is_used_no_more_ends_and_too_many_make_room():
+    now = itertools.count(0, 10)
+    server = Server("x", sessions=True, session_seconds=25, max_sessions=2,
+                    runtime=mcpkit.system_runtime()._replace(now=now.__next__))
+    with mcpkit.HTTPService(server, port=0) as service:
+        first = open_session(service)
+        statuses = [ask(service, call("ping"), Mcp_Session_Id=first).status for _ in range(3)]
+        for _ in range(3):
+            next(now)
+        statuses.append(ask(service, call("ping"), Mcp_Session_Id=first).status)
+        ids = [open_session(service) for _ in range(3)]
+        assert statuses == [200, 200, 200, 404] and len(server.sessions) == 2
+        assert ask(service, call("ping"), Mcp_Session_Id=ids[0]).status == 404
+
+
+# What a rogue server answers to a request, and what its client says, whose answers are bounded.
+OVER_CLIENT = {
+    "max_bytes: by its length": (
+        lambda asked: http_answer(b" " * 20_001), "larger than 20,000 bytes"),
+    "max_bytes: chunks": (
+        lambda asked: [CHUNKED_HEAD + b"Content-Type: application/json\r\n\r\n",
+                       *[b"64\r\n" + b" " * 100 + b"\r\n"] * 300], "larger than 20,000 bytes"),
+    "max_bytes: until it ends": (
+        lambda asked: [HEAD_OK + b"Content-Type: application/json\r\n\r\n", *[b" " * 1000] * 30],
+        "larger than 20,000 bytes"),
+    "max_bytes: an event": (
+        lambda asked: stream_answer(b"data: ", *[b"x" * 1000] * 30), "than 20,000 bytes"),
+    "max_bytes: a comment": (
+        lambda asked: stream_answer(b":", *[b"x" * 1000] * 30), "than 20,000 bytes"),
+    "max_bytes: of an error": (
+        lambda asked: http_answer(b"<p>" * 9000, "500 No", "text/html"), "HTTP 500|20,000"),
+    "MAX_ANSWER_DEPTH": (
+        lambda asked: http_answer(result(asked, {"a": build_nested(500)})), "deeper than 400"),
+    "MAX_NUMBER_DIGITS": (
+        lambda asked: http_answer(b'{"jsonrpc":"2.0","id":1,"result":' + b"1" * 5000 + b"}"),
+        "a number of 5000 digits"),
+    "ANSWER_HEAD_BYTES": (
+        lambda asked: [HEAD_OK, *[b"X: " + b"y" * 8000 + b"\r\n"] * 40],
+        "the head of its answer does not end"),
+    "MAX_REDIRECTS": (
+        lambda asked: redirect("307 There", f"{asked.path}x"), "more than 5 redirects"),
+}
+
+
+@table("answer, words", OVER_CLIENT)
+def test_a_limit_binds_on_each_answer_that_a_client_gets(answer, words):
+    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=20_000) as client:
+            with pytest.raises(MCPKitError, match=words):
+                client.request("x/y")
+
+
+@table("answer, words", OVER_CLIENT)
+def test_no_limit_that_a_server_breaks_keeps_the_probe_from_its_verdict(answer, words):
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, max_bytes=20_000, deep=True, timeout=5)
+    assert report["verdict"] in ("fail", "unreachable") and report["headline"]["message"]
+
+
+def test_a_list_of_more_pages_than_are_read_is_told_to_be_incomplete(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_PAGES", 5)
+    cursors = map(str, itertools.count())
+    with Peer(lambda asked: modern_peer(asked, tools_list=lambda asked: http_answer(result(
+            asked, {"tools": [{"name": "a"}], "nextCursor": next(cursors)})))) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            assert len(client.list_tools()) == 5
+            assert client.warnings == ["tools/list: only the first 5 pages were read"]
+
+
+def test_a_server_that_asks_and_asks_is_answered_so_often_only():
+    def ask_again(asked):
+        return http_answer(result(asked, {"resultType": "input_required", "requestState": "x",
+                                          "inputRequests": {"q": {"method": "roots/list"}}}))
+
+    with Peer(lambda asked: modern_peer(asked, tools_call=ask_again)) as peer:
+        with Client(peer.url, timeout=WAIT, on_roots=lambda: []) as client:
+            with pytest.raises(ProtocolError, match=f"{mcpkit.MAX_ROUNDS} "):
+                client.call_tool("x")
+    assert peer.methods.count("tools/call") == mcpkit.MAX_ROUNDS
+
+
+FLOODS = {"a line without end": "while True: sys.stdout.write('x' * 9999)",
+          "lines that are none": "while True: print('x' * 99)",
+          "an answer too long": "print('{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":' + '1' * 99999)"}
+
+
+@cases(FLOODS)
+def test_a_child_that_floods_its_output_ends_in_an_error(case):
+    command = [sys.executable, "-c",
+               f"import sys, time\nsys.stdin.readline()\n{case}\ntime.sleep(60)"]
+    with pytest.raises(MCPKitError) as caught:
+        Client(command, era="legacy", timeout=0.5, max_time=0.5, max_bytes=20_000).connect()
+    assert len(str(caught.value)) < 2000
+
+
+# Where each limit is held. Those of the command line and of Server come first, then the others.
+LIMIT_TESTS = {
+    "max_head": "test_a_limit_binds_on_each_path_over_http_and_nobody_else_is_disturbed",
+    "max_headers": "test_a_limit_binds_on_each_path_over_http_and_nobody_else_is_disturbed",
+    "max_body": "test_a_limit_binds_on_each_path_over_http_and_nobody_else_is_disturbed "
+                "test_a_limit_binds_on_stdio_and_the_next_line_is_read",
+    "max_depth": "test_a_limit_binds_on_each_path_over_http_and_nobody_else_is_disturbed "
+                 "test_a_limit_binds_on_stdio_and_the_next_line_is_read",
+    "max_connections": "test_a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused "
+                       "test_calls_on_stdio_are_bounded_and_what_is_no_call_is_still_answered",
+    "max_sessions": "test_a_session_that_is_used_no_more_ends_and_too_many_make_room",
+    "read_seconds": "test_whatever_part_of_a_request_does_not_come_is_waited_for_so_long_only "
+                    "test_a_client_that_sips_its_answer_is_cut_off_in_time",
+    "idle_seconds": "test_a_connection_that_is_silent_is_closed_quietly",
+    "session_seconds": "test_a_session_that_is_used_no_more_ends_and_too_many_make_room",
+    "ask_seconds": "test_a_legacy_client_that_does_not_answer_is_told_that_it_need_not_any_more",
+    "state_seconds": "test_a_stale_state_is_refused",
+    "max_events": "test_a_listener_that_does_not_read_is_disconnected_and_nobody_waits_for_it "
+                  "test_what_a_session_keeps_is_bounded_and_the_oldest_that_has_ended_goes_first",
+    "max_event_bytes": "test_a_stream_is_bounded_in_bytes_too_but_for_its_newest_message "
+                       "test_what_a_session_keeps_is_bounded_in_bytes_over_all_its_calls",
+    "max_subscriptions": "test_subscriptions_are_bounded_in_both_eras_and_on_stdio",
+    "max_tasks": "test_only_so_many_tasks_are_kept_and_those_that_ended_first_make_room",
+    "max_running_tasks": "test_only_so_many_tasks_run_and_an_end_makes_room",
+    "task_seconds": "test_a_task_is_forgotten_when_its_time_is_over_and_its_handler_is_told",
+    "MAX_NUMBER_DIGITS": "test_a_limit_binds_on_each_answer_that_a_client_gets",
+    "MAX_EVENT_BYTES": "test_an_event_beyond_the_limit_names_it",
+    "MAX_ANSWER_BYTES": "test_a_limit_binds_on_each_answer_that_a_client_gets "
+                        "test_a_list_that_goes_on_and_on_is_read_to_the_size_of_an_answer",
+    "MAX_ANSWER_DEPTH": "test_a_limit_binds_on_each_answer_that_a_client_gets",
+    "MAX_PAGES": "test_a_list_of_more_pages_than_are_read_is_told_to_be_incomplete",
+    "MAX_ROUNDS": "test_a_server_that_asks_and_asks_is_answered_so_often_only",
+    "MAX_CACHED": "test_a_cache_is_bounded",
+    "MAX_REDIRECTS": "test_a_limit_binds_on_each_answer_that_a_client_gets",
+    "MAX_JUNK_LINES": "test_a_child_that_floods_its_output_ends_in_an_error",
+    "MAX_URI_CHARS": "test_reading_a_uri_costs_no_more_than_its_length",
+    "MAX_CLIENT_CHARS": "test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it",
+    "MAX_TURNED_AWAY": "test_a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused",
+    "MAX_TASK_SECONDS": "test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same",
+    "MAX_PROBE_PAGES": "test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault",
+    "MAX_PROBES": "test_the_probe_of_a_file_names_each_server_that_works_and_each_that_does_not",
+    "MAX_TOKEN_CHARS": "test_a_token_is_found_in_an_authorization_header",
+    "MAX_KNOWN_TOKENS": "test_the_memory_of_tokens_is_bounded_and_holds_no_token",
+    "MAX_CHALLENGES": "test_a_server_that_always_wants_more_gets_three_logins",
+}
+
+
+def test_each_limit_has_its_test_and_is_an_option_that_help_and_readme_name():
+    section = SOURCE.partition("# 1. PROTOCOL FACTS")[2].partition("# 2. ERRORS")[0]
+    assert set(LIMIT_TESTS) == {*mcpkit.Limits._fields, *re.findall(r"^(MAX_[A-Z_]+) ", section,
+        re.M)}
+    assert {name for names in LIMIT_TESTS.values() for name in names.split()} <= set(find_tests())
+    shown = " ".join(run("serve", "--help").out.split())
+    for name, meaning in mcpkit.LIMIT_MEANING.items():
+        assert "--" + name.replace("_", "-") in shown and meaning in shown
+
+
+# ---- who gets in: the rules as a table, and the ways around them
+
+HOSTS = {
+    True: ["127.0.0.1", "localhost:1", "[::1]", "mcp.example", "MCP.EXAMPLE:443"],
+    False: ["evil.example", "127.0.0.1.evil.example", "mcp.example.evil.example", "localhost.",
+            "evil.example:127", "169.254.169.254", "0.0.0.0"]}
+ORIGIN_RULES = {
+    True: [None, "http://localhost:5173", "https://app.example", "HTTPS://APP.EXAMPLE"],
+    False: ["null", "", "http://evil.example", "https://app.example.evil.example", "file://",
+            "http://app.example", "https://app.example:8443", "http://localhost/../evil",
+            "https://app.example, https://evil.example", "http://127.0.0.1@evil.example",
+            "chrome-extension://localhost"]}
+TOKENS = {None: None, "reader": {"read"}, "writer": {"read", "write"}, "admin": {"read", "write"},
+          "nobody": set(), "late": None, "abroad": None, "x": None}
+NEEDED = {"look": {"read"}, "erase": {"read", "write"}}
+
+
+def expect_status(host, page, token, tool):
+    """Say what a request must meet: the rules in a few words, apart from those who keep them."""
+    if host in HOSTS[False]:
+        return 421
+    if page in ORIGIN_RULES[False]:
+        return 403
+    if TOKENS[token] is None:
+        return 401
+    return 200 if NEEDED[tool] <= TOKENS[token] else 403
+
+
+@pytest.fixture(scope="module")
+def gate():
+    """A vault on loopback that has a name, and a page that may call it."""
+    with mcpkit.HTTPService(build_vault(sessions=True), port=0, allow_hosts=["mcp.example"],
+                            allow_origins=["https://app.example"]) as service:
+        yield service
+
+
+@pytest.mark.parametrize("host", HOSTS[True] + HOSTS[False])
+def test_each_combination_of_host_page_token_and_scope_is_let_in_or_kept_out(gate, host):
+    pages = ORIGIN_RULES[True] + ORIGIN_RULES[False]
+    for page, token, tool in itertools.product(pages, TOKENS, NEEDED):
+        reply = ask_modern(gate, "tools/call", {"name": tool}, Host=host, Origin=page,
+                           Authorization=token and f"Bearer {token}")
+        assert reply.status == expect_status(host, page, token, tool), (page, token, tool)
+        is_readable = host in HOSTS[True] and page in ORIGIN_RULES[True]
+        assert reply.headers.get("access-control-allow-origin") == (page if is_readable else None)
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+def test_a_session_cannot_be_entered_by_guessing_or_with_the_token_of_another(gate, method):
+    own = ask(gate, call("initialize", {"protocolVersion": "2025-11-25"}),
+              Authorization="Bearer writer").headers["mcp-session-id"]
+    near = own[:-1] + ("0" if own[-1] != "0" else "1")
+    guesses = [near, own + "x", own[:16], "", "*", "%", f"{own}, {own}", "0" * 32, "../" + own]
+    accept = {"Accept": "text/event-stream"} if method == "GET" else {}
+    tries = [*(("writer", guess) for guess in guesses), ("reader", own), ("admin", own)]
+    for token, named in tries:
+        reply = ask(gate, PING if method == "POST" else b"", method, Mcp_Session_Id=named,
+                    Authorization=f"Bearer {token}", **accept)
+        assert reply.status == 404, (token, named)
+    assert ask(gate, PING, Mcp_Session_Id=own).status == 401
+    assert ask(gate, PING, Mcp_Session_Id=own, Authorization="Bearer writer").status == 200
+
+
+def test_session_ids_and_task_ids_have_128_bits_that_nobody_can_foresee():
+    runtime = mcpkit.system_runtime()
+    ids = {runtime.new_id() for _ in range(1000)}
+    assert len(ids) == 1000 and all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
+    assert all(len(set(digits)) == 16 for digits in zip(*ids))
+
+
+# How a requestState may be brought back, and whether it is taken.
+REPLAYS = {
+    "as it was": ({}, None), "by another subject": ({"token": "writer"}, "not given for this"),
+    "by the same subject with another token": ({"token": "reader.2"}, None),
+    "for another tool": ({"name": "other"}, "not given for this"),
+    "for other arguments": ({"arguments": {"b": 1}}, "not given for this"),
+    "later": ({"seconds": 601}, "expired"),
+    "at another server": ({"elsewhere": True}, "not given for this"),
+    "with a letter changed": ({"spoil": True}, "not given for this"),
+}
+
+
+@cases(REPLAYS)
+def test_a_request_state_is_good_for_one_who_one_what_and_one_while(case):
+    changes, words = case
+    now = [1000.0]
+
+    def build(name):
+        server = Server(name, auth=Auth(PRINCIPALS.get), runtime=mcpkit.system_runtime()._replace(
+            wall_now=lambda: now[0]))
+
+        def greet(ctx: Context, a: str = "", b: int = 0) -> str:
+            form = {"type": "object", "properties": {"n": {"type": "string"}}}
+            return "took " + ctx.elicit("Who?", form).action
+
+        server.tool(name="greet")(greet)
+        server.tool(name="other")(greet)
+        return server
+
+    def send(service, token, name, arguments, **more):
+        meta = {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+        return ask_modern(service, "tools/call", {"name": name, "arguments": arguments,
+                                                  "_meta": meta, **more},
+                          Authorization=f"Bearer {token}").json
+
+    with mcpkit.HTTPService(build("x"), port=0) as here, \
+            mcpkit.HTTPService(build("y"), port=0) as there:
+        asked = send(here, "reader", "greet", {"a": "x"})["result"]
+        state, (key,) = asked["requestState"], asked["inputRequests"]
+        now[0] += changes.get("seconds", 0)
+        if "spoil" in changes:
+            state = state[:9] + ("A" if state[9] != "A" else "B") + state[10:]
+        answer = send(there if "elsewhere" in changes else here, changes.get("token", "reader"),
+                      changes.get("name", "greet"), changes.get("arguments", {"a": "x"}),
+                      requestState=state, inputResponses={
+                          key: {"action": "accept", "content": {"n": "x"}}})
+    if words is None:
+        assert find_text(answer) == "took accept"
+    else:
+        assert answer["error"]["code"] == -32602 and words in answer["error"]["message"]
+
+
+# ---- injection: what a stranger says stays what it is, in a log, a header, a terminal, a page
+
+MISCHIEF = ("\r\nX-Evil: 1\n\x1b[2J\x9b31m\u202e\u2028<script>alert(1)</script>'\"&]]>\x00\x07"
+            "\ufffe\ud800")
+
+
+def find_controls(text):
+    """Return what a terminal would obey in a text of lines."""
+    return {character for character in text if not character.isprintable()
+            and character not in "\n\t"}
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_no_stranger_can_forge_a_line_of_the_log(capfd, form):
+    server = build_sample_server(sessions=True)
+    forged = '\n{"time":"x","method":"forged","status":200}\nforged\r\n' + MISCHIEF
+
+    @server.tool
+    def explode(text: str):
+        raise RuntimeError(text)
+
+    with mcpkit.HTTPService(server, port=0, log=form, verbose=True) as service:
+        ask(service, tool_call("explode", text=forged), Mcp_Session_Id=open_session(service))
+        for message in (call(forged), tool_call(forged), forged, call("resources/read", {
+                "uri": forged}), call("initialize", {"protocolVersion": forged})):
+            ask(service, message)
+        for path in ("/\xe9", "/%0aforged"):
+            send_raw(service, make_raw(PING, "Origin: http://\xe9\x9b", "traceparent: \xe9",
+                                       target=path))
+        ask(service, PING, Mcp_Session_Id="\x9b31m\xe9")
+        ask(service, PING, method="FORGED")
+    lines = capfd.readouterr().err.split("\n")
+    assert not find_controls("\n".join(lines)) and len(lines) > 20
+    own = [line for line in lines if line and not line.startswith("  ")]
+    for line in own:
+        assert not line.startswith(("forged", "X-Evil", '{"time":"x"')), line
+    assert any("explode failed" in line for line in own)
+
+
+# Values that reach a header of the server, and how each is given.
+SERVER_HEADERS = {
+    "a scope": lambda text: Auth(PRINCIPALS.get, scopes=[text]),
+    "a resource": lambda text: Auth(PRINCIPALS.get, resource="https://h/" + text),
+    "an issuer": lambda text: Auth(PRINCIPALS.get, authorization_servers=["https://h/" + text],
+                                   resource="http://h/"),
+    "a token": lambda text: Auth.bearer([text]),
+    "an instance": lambda text: Server("x", instance=text),
+    "a public URL": lambda text: mcpkit.HTTPService(Server("x"), public_url="https://h/" + text),
+}
+
+
+@pytest.mark.parametrize("name", SERVER_HEADERS)
+def test_no_value_of_an_author_makes_a_header_of_its_own(name):
+    for text in ("a\r\nX-Evil: 1", "a\nX-Evil: 1", "a\rb", "a b\0"):
+        with contextlib.suppress(UsageError):
+            made = SERVER_HEADERS[name](text)
+            assert name == "an issuer" and isinstance(made, Auth)      # which only a document names
+
+
+REQUEST_HEADERS = ["Origin: http://localhost\x85X-Evil:1", "Host: 127.0.0.1\xa0x",
+                   "Access-Control-Request-Headers: mcp-a\x85x-evil: 1, mcp-\xe9",
+                   "Authorization: Bearer a\x85X-Evil: 1", "Mcp-Session-Id: a\xa0",
+                   "If-None-Match: \x85X-Evil", "Expect: \x85X-Evil: 1"]
+
+
+def test_no_value_of_a_request_makes_a_header_of_an_answer(gate):
+    server = Server(MISCHIEF.replace("\ud800", ""), title=MISCHIEF, auth=Auth(PRINCIPALS.get))
+    paths = ["/mcp", "/\x7fx", "/.well-known/ai-catalog.json", "/mcp/server-card"]
+    with mcpkit.HTTPService(server, port=0, publish=True, allow_origins=["*"],
+                            allow_hosts=["*"]) as open_gate:
+        for service, line, method, path in itertools.product(
+                (gate, open_gate), REQUEST_HEADERS, ("POST", "OPTIONS", "GET", "DELETE"), paths):
+            answer = send_raw(service, make_raw(PING, line, method=method, target=path))
+            head = answer.partition(b"\r\n\r\n")[0]
+            assert not re.search(rb"^x-evil", head, re.IGNORECASE | re.MULTILINE)
+            assert head.count(b"\n") == head.count(b"\r\n") == head.count(b"\r")
+
+
+def test_no_value_of_a_call_or_of_a_server_makes_a_header_of_a_request():
+    schema = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
+
+    def answer(asked):
+        return modern_peer(
+            asked, resources_read=lambda asked: error_answer(-32602), tools_call=lambda asked:
+            http_answer(result(asked, {"content": []})), tools_list=lambda asked: http_answer(
+                result(asked, {"tools": [{"name": MISCHIEF, "inputSchema": schema}]})))
+
+    with Peer(answer) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            client.list_tools()
+            for text in (MISCHIEF, "a\r\nX-Evil: 1", "a\n", "\x7f", " a", "\xe9"):
+                with contextlib.suppress(MCPKitError):
+                    client.call_tool(MISCHIEF, {"a": text})
+                with contextlib.suppress(MCPKitError):
+                    client.read_resource(text)
+        for name, value in {"X": MISCHIEF, MISCHIEF: "x", "X\r\nX-Evil": "1",
+                            "X-A": "a\r\nX-Evil: 1"}.items():
+            with pytest.raises(UsageError):
+                Client(peer.url, headers={name: value}).connect()
+    names = {name for asked in peer.asked for name in asked.headers}
+    assert len(peer.asked) > 10 and "x-evil" not in names
+
+
+def told(kind, **params):
+    """Return a notification of a server."""
+    return {"jsonrpc": "2.0", "method": f"notifications/{kind}", "params": params}
+
+
+def answer_evil(asked):
+    """Answer as a server of the legacy era that says MISCHIEF wherever it may say something."""
+    if isinstance(asked.message, list):
+        return http_answer(asked.message, "400 Bad")
+    method, text = asked.message.get("method", asked.method), MISCHIEF
+    names = ("name", "title", "description", "mimeType", "uri", "uriTemplate")
+    item = {**dict.fromkeys(names, text),
+            "inputSchema": {"type": "object", "properties": {text: {"type": text, "title": text}}},
+            "arguments": [{"name": text, "description": text}]}
+    if method.startswith("notifications/"):
+        return http_answer(b"", "202 Accepted")
+    if method == "initialize":
+        features = ("tools", "prompts", "resources", "completions", "logging", text)
+        return http_answer(result(asked, {
+            "protocolVersion": "2025-11-25", "instructions": text, "serverInfo": item,
+            "capabilities": {feature: {} for feature in features}}))
+    if method.endswith("/list"):
+        member = "resourceTemplates" if "templates" in method else method.partition("/")[0]
+        return http_answer(result(asked, {member: [item, {**item, "name": text + "2"}]}))
+    if method == "tools/call" and asked.message["params"]["name"] == "x":
+        return stream_answer(*map(event, [
+            told("message", level="error", logger=text, data=text),
+            told("progress", progressToken=1, progress=1, message=text),
+            result(asked, {"isError": True, "content": [
+                {"type": "text", "text": text}, {"type": text}, {"type": "resource_link", **item},
+                {"type": "image", "mimeType": text, "data": text}]})]))
+    return error_answer(-32000, "400 Bad", asked.message.get("id"), MISCHIEF, {MISCHIEF: MISCHIEF})
+
+
+EVIL_COMMANDS = [
+    "list", "list -v", "list --json", "call x", "call x -v", "call x --json", "call y -v",
+    "call y --json", "read a:b", "read {a} a=b", "prompt x a=b", "complete prompt x a b",
+    "send a/b", "listen --max-time 0.2", "probe", "probe --curl", "login --no-browser",
+]
+
+
+@pytest.mark.parametrize("words", EVIL_COMMANDS)
+def test_nothing_that_a_server_says_is_obeyed_by_a_terminal(words, capsys):
+    command, *options = words.split()
+    with Peer(answer_evil) as peer:
+        code = mcpkit.main([command, peer.url, *options, "--timeout", "5"])
+    shown = capsys.readouterr()
+    assert code in mcpkit.EXIT_CODES and not find_controls(shown.out + shown.err)
+    assert "\nX-Evil" not in shown.err
+    if "--json" in options:
+        json.loads(shown.out or shown.err)
+
+
+def test_nothing_that_a_server_says_is_markup_in_a_report(tmp_path, capsys):
+    import xml.dom.minidom
+    paths = {name: tmp_path / name for name in ("html", "junit", "transcript")}
+    with Peer(answer_evil) as peer:
+        mcpkit.main(["probe", peer.url, "--deep", *(word for name, path in paths.items()
+                                                    for word in (f"--{name}", str(path)))])
+    page = paths["html"].read_text(encoding="utf-8")
+    assert "&lt;script&gt;" in page and "<script" not in page and not find_controls(page)
+    assert not re.search(r"<[^>]*alert\(1\)[^>]*>", page)              # nor within a tag
+    assert xml.dom.minidom.parse(str(paths["junit"])) and not find_controls(
+        paths["transcript"].read_text())
+    capsys.readouterr()
+
+
+EVIL_CHILD = """
+import sys
+sys.stderr.write({0!r}); sys.stderr.flush()
+print({0!r}, flush=True)
+sys.stdin.readline()
+sys.exit({0!r})
+"""
+
+
+@pytest.mark.parametrize("words", ["list", "list -v", "probe"])
+def test_nothing_that_a_child_writes_is_obeyed_by_a_terminal(words, capfd, tmp_path):
+    (tmp_path / "child.py").write_text(EVIL_CHILD.format(MISCHIEF.replace("\ud800", "")),
+                                       encoding="utf-8")
+    assert mcpkit.main([*words.split(), "--timeout", "3", "--", sys.executable, "-X", "utf8",
+                        str(tmp_path / "child.py")])
+    shown = capfd.readouterr()
+    assert not find_controls(shown.out + shown.err) and "Traceback" not in shown.err
+
+
+# ---- what the README promises
+
+def test_each_promise_of_the_readme_names_tests_that_there_are():
+    section = README.partition("\n## Security\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([A-Z].*?) \| (.*) \|$", section, re.MULTILINE)
+    tests = find_tests()
+    assert len(rows) > 15 and all(re.findall(r"`(test_\w+)`", named) for _, named in rows)
+    assert [name for _, named in rows for name in re.findall(r"`(\w+)`", named)
+            if name not in tests] == []
