@@ -5,14 +5,15 @@ PYTHON ?= python3
 WORK := .work
 PYTEST_ARGS ?= -q
 
-.PHONY: help test test-all layout interop conformance scale schema-suite differential fuzz bench \
-    bench-peers clean
+.PHONY: help test test-all layout interop conformance scale schema-suite differential fuzz soak \
+    mutants cover bench bench-peers clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
 
-test:  ## run the tests (brings pytest itself where it is missing)
-	@$(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) test_mcpkit.py
+test:  ## run the tests, as many at a time as there are cores (brings what that takes)
+	@python=$(call with_pytest,$(PYTHON)); $$python -W error -m pytest $(PYTEST_ARGS) \
+	    $$($$python -c 'import xdist; print("--dist worksteal -n auto")' 2>/dev/null) test_mcpkit.py
 
 test-all:  ## run the tests on each CPython from 3.9 to 3.13 that is found
 	@for python in $(PYTHONS); do \
@@ -46,6 +47,15 @@ SECONDS ?= 60
 fuzz: $(WORK)/fuzz-python/done  ## fuzz what reads strange bytes for SECONDS, and keep what is found
 	@$(WORK)/fuzz-python/bin/python .ci/fuzz.py --seconds $(SECONDS) $(TARGETS)
 
+soak:  ## have everything go wrong for SECONDS seconds (60), and see that nothing is lost
+	@$(PYTHON) .ci/soak.py --seconds $(SECONDS)
+
+mutants:  ## break mcpkit.py in many ways, one at a time: each must fail the test it names
+	@$(call with_pytest,$(PYTHON)) .ci/mutants.py
+
+cover: $(WORK)/cover/bin/python  ## run the tests, and print which lines and branches they miss
+	@MCPKIT_SCHEMA_SUITE=$(SUITE) $(WORK)/cover/bin/python .ci/cover.py $(PYTEST_ARGS) -n auto
+
 bench:  ## measure speed and size beside two yardsticks (BENCH_ARGS=--scale: costs that grow)
 	@$(PYTHON) samples/bench.py $(BENCH_ARGS)
 
@@ -55,11 +65,13 @@ bench-peers: $(WORK)/peers/done $(WORK)/peers/zeromcp  ## the same beside python
 clean:  ## delete what the targets installed
 	rm -rf $(WORK) .pytest_cache __pycache__ samples/__pycache__
 
-# The interpreter $(1) if it has pytest, else one in a throw-away environment made from it.
-with_pytest = $$($(1) -c 'import pytest' 2>/dev/null && echo $(1) || { \
-    env=$(WORK)/pytest-$$($(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-    [ -x $$env/bin/python ] || { $(1) -m venv $$env && $$env/bin/python -m pip install -q pytest; } >&2; \
-    echo $$env/bin/python; })
+# The interpreter $(1) if it has pytest and xdist, else one in a throw-away environment made from
+# it; without a network, $(1) as it is: with pytest alone the tests take twice as long.
+with_pytest = $$($(1) -c 'import pytest, xdist' 2>/dev/null && echo $(1) || { \
+    python=$(WORK)/pytest-$$($(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])')/bin/python; \
+    $$python -c 'import pytest, xdist' 2>/dev/null || { $(1) -m venv $${python%/bin/python} && \
+        $$python -m pip install -q pytest pytest-xdist; } >&2 || python=$(1); \
+    echo $$python; })
 
 # The distribution's package $(1), of which no service is started.
 install = { apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
@@ -78,6 +90,10 @@ $(WORK)/peers/done:
 	@! command -v npm >/dev/null || npm install --silent --no-audit --no-fund \
 	    --prefix $(WORK)/peers @modelcontextprotocol/server-everything@2026.8.31
 	@touch $@
+
+$(WORK)/cover/bin/python:
+	@$(PYTHON) -m venv $(WORK)/cover && $@ -m pip install -q pytest pytest-xdist coverage==7.17.5 || \
+	    { rm -rf $(WORK)/cover; exit 1; }
 
 $(WORK)/peers/zeromcp:
 	@$(PYTHON) -m venv $@ && $@/bin/python -m pip install -q zeromcp==1.10.3 || { rm -rf $@; exit 1; }

@@ -332,6 +332,7 @@ PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
+REFUSED_SECONDS = 2.0                  # that a refused client has to see why, as it still sends
 DRAIN_SECONDS = 0.25                   # before that, in which a connection ends with its answer
 IDLE_THREAD_SECONDS = 10.0             # that an idle thread waits for another connection
 WORKER_SECONDS = 30.0                  # that a worker may take before it serves
@@ -7712,13 +7713,13 @@ class HTTPHandler(socketserver.BaseRequestHandler):
                 deadline = time.monotonic() + seconds
 
     def drain(self) -> None:
-        """Read away what a refused client still sends, for two seconds at most.
+        """Read away what a refused client still sends, for REFUSED_SECONDS at most.
 
         Closing at once would reset the connection, and the client would never see why.
         """
         try:
             self.connection.shutdown(socket.SHUT_WR)
-            deadline = time.monotonic() + 2.0
+            deadline = time.monotonic() + REFUSED_SECONDS
             while time.monotonic() < deadline:
                 set_patience(self.connection, socket.SO_RCVTIMEO,
                              max(0.001, deadline - time.monotonic()))
@@ -7919,6 +7920,7 @@ class HTTPService(socketserver.TCPServer):
             self._changed.notify_all()
 
     def _refuse_connection(self, request: socket.socket) -> None:
+        """Tell a connection that there is no room for it, without waiting for anything."""
         refusal = HTTPRefusal(503, f"there are {self.mcp.limits.max_connections} connections "
                               "already: try again soon")
         body = build_refusal(refusal).data
@@ -11540,7 +11542,7 @@ class StdioTransport:
         self._threads = [threading.Thread(target=run, daemon=True)
                          for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
         try:
-            for thread in self._threads:
+            for thread in reversed(self._threads):     # the first waits for the others at the end
                 thread.start()
         except BaseException:                     # a signal: nobody else knows of the child yet
             self._signal("KILL")

@@ -575,6 +575,7 @@ def test_bytes_that_are_no_json_are_refused_with_the_reason(words, data):
     "100 levels": (build_nested(100), b"[" * 100 + b"]" * 100),
     "C110 text": ("Đ 世 😀", '"Đ 世 😀"'.encode()),
     "C05 separators": ("\u2028\u2029\u0085", '"\u2028\u2029\u0085"'.encode()),
+    "many digits in a text": ('"' + "1" * 5000, b'"\\"' + b"1" * 5000 + b'"'),
     "many shallow brackets": ([[]] * 500, b"[" + b",".join([b"[]"] * 500) + b"]")})
 def test_json_becomes_its_value(value, data):
     assert mcpkit.parse_json(data) == value
@@ -924,6 +925,7 @@ CHUNKED = {                       # what is fed: the body, or the words of what 
     "trailers": (b"1\r\na\r\n0\r\nX: 1\r\nY: 2\r\n\r\n", b"a"),
     "zeros before the size": (b"0001\r\na\r\n000\r\n\r\n", b"a"),
     "no size": (b"\r\n", "a chunk size is malformed"), "a sign": (b"+1\r\na\r\n", "size is malformed"),
+    "an underscore": (b"1_0\r\n" + b"a" * 16, "size is malformed"),
     "0x": (b"0x1\r\na\r\n", "size is malformed"), "negative": (b"-1\r\n", "size is malformed"),
     "a size of 16 digits": (b"1" * 16 + b"\r\n", "size is malformed"),
     "other digits": ("\u0661\r\n".encode(), "size is malformed"),
@@ -3362,7 +3364,11 @@ def test_a_stream_that_stands_open_ends_with_its_token(monkeypatch, era, change)
                 "revoked": None, "expired": PRINCIPALS["late"],
                 "cannot be asked": "cannot be asked",
                 "another scope": Principal("ada", ["notes:write"])}[change]
-            ends = list(iter(stream.next_message, None))
+            rest, deadline = b"", time.monotonic() + WAIT      # beyond which comments might go on
+            for data in iter(lambda: stream.response.read1(65536), b""):
+                rest += data
+                assert time.monotonic() < deadline
+        ends = [json.loads(event.data) for event in SSEParser().feed(rest) if event.data]
         assert [end["result"]["resultType"] for end in ends] == ["complete"] * (era == "modern")
 
 
@@ -6525,6 +6531,8 @@ FRAMING = {
     "a bare CR in a header": (make_raw(PING, "X-A: b\rc"), 400),
     "a NUL in a header": (make_raw(PING, "X-A: b\0c"), 400),
     "a bare LF": (make_raw(PING).replace(b"\r\n", b"\n"), 400),
+    "C87 chunks that announce too much": (
+        make_raw(b"7fffffff\r\n", "Transfer-Encoding: chunked", length=False), 413),
     "C81 a bad chunk size": (make_raw(b"xyz\r\n", "Transfer-Encoding: chunked", length=False), 400),
     "a chunk longer than it says": (
         make_raw(b"2\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=False), 400),
@@ -6955,9 +6963,10 @@ def test_c20_text_with_odd_line_ends_is_one_data_line(sample):
     assert reply.messages[0]["result"]["content"][0]["text"] == "a\u2028b\u0085c\r\nd"
 
 
-def build_waiting_server():
+def build_waiting_server(**options):
     """Return a server with a tool that waits to be released, and what it saw."""
-    server, started, release, seen = Server("x"), threading.Event(), threading.Event(), []
+    server, started, release = Server("x", **options), threading.Event(), threading.Event()
+    seen = []
 
     @server.tool
     def wait(ctx: Context):
@@ -6989,8 +6998,9 @@ def test_c100_an_answer_that_takes_long_becomes_a_stream_with_keep_alives(monkey
             assert b"waited" in rest
 
 
-def test_c107_a_client_that_goes_away_cancels_its_call_and_the_server_goes_on(capfd):
-    server, started, _, seen = build_waiting_server()
+@pytest.mark.parametrize("stream", ["auto", "never"])
+def test_c107_a_client_that_goes_away_cancels_its_call_and_the_server_goes_on(stream, capfd):
+    server, started, _, seen = build_waiting_server(stream=stream)
     with mcpkit.HTTPService(server, port=0) as service:
         sock = socket.create_connection(service.server_address, timeout=WAIT)
         sock.sendall(make_raw(json.dumps(call("tools/call", {"name": "wait"})).encode()))
@@ -7287,6 +7297,11 @@ def assert_same(entries, expected):
     assert sorted(map(repr, entries)) == sorted(map(repr, expected))
 
 
+def test_the_log_writes_no_control_of_a_stranger(capsys):
+    mcpkit.log_line("a\x1b[2J\x9b31m\u202e\r b\nc")
+    assert capsys.readouterr().err == "a\\x1b[2J\\x9b31m\\u202e\\r b\nc\n"
+
+
 def test_each_request_is_one_line_of_the_log_when_it_has_ended():
     with logging_service(sessions=True) as (service, entries):
         session_id = open_session(service)
@@ -7576,10 +7591,58 @@ def test_an_odd_completion_is_never_an_internal_error(case):
     assert answer.get("error", {}).get("code") in (None, -32602)
 
 
-def test_a_sender_that_never_pauses_keeps_to_the_time_for_reading_too():
-    with mcpkit.HTTPService(Server("x", read_seconds=0.2), port=0) as service:
+def fail_once(function, error):
+    """Return a function that raises an error at its first call."""
+    errors = [error]
+
+    def run(*arguments):
+        if errors:
+            raise errors.pop()
+        return function(*arguments)
+    return run
+
+
+def test_where_no_thread_is_to_be_had_a_connection_is_told_so(pong):
+    pong._threads.start = fail_once(pong._threads.start, RuntimeError("can't start new thread"))
+    refused = ask(pong, call("ping"))
+    assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+    assert ask(pong, call("ping")).status == 200
+
+
+def test_without_descriptors_a_connection_waits_until_there_are_some(pong, monkeypatch):
+    monkeypatch.setattr(mcpkit.socketserver.TCPServer, "get_request", fail_once(
+        mcpkit.socketserver.TCPServer.get_request, OSError(24, "Too many open files")))
+    assert ask(pong, call("ping")).status == 200
+
+
+def test_a_connection_that_fails_is_logged_and_the_others_go_on():
+    server = Server("x")
+    with quiet_log(server) as lines, mcpkit.HTTPService(server, port=0) as service:
+        service.finish_request = fail_once(service.finish_request, ZeroDivisionError())
+        with pytest.raises((http.client.HTTPException, OSError)):
+            ask(service, call("ping"))
+        assert ask(service, call("ping")).status == 200
+    assert lines == ["a connection failed"]
+
+
+def test_where_no_thread_is_to_be_had_stdio_answers_one_after_the_other(monkeypatch):
+    lines = [json.dumps(tool_call("add", a=number)).encode() + b"\n" for number in range(3)]
+    output = io.BytesIO()
+    service = mcpkit.StdioService(build_sample_server(), io.BytesIO(b"".join(lines)), output)
+    monkeypatch.setattr(threading.Thread, "start", fail_with(RuntimeError("no thread")))
+    service.run()
+    assert [json.loads(line)["result"]["content"][0]["text"]
+            for line in output.getvalue().splitlines()] == ["1", "2", "3"]
+
+
+@cases({"a body": make_raw(b"", "Content-Length: 4000000", length=False),
+        "chunks": make_raw(b"3fff00\r\n", "Transfer-Encoding: chunked", length=False),
+        "a head": b"POST /mcp HTTP/1.1\r\nX: "})
+def test_a_sender_that_never_pauses_keeps_to_the_time_for_reading_too(case):
+    server = Server("x", read_seconds=0.2, max_head=10 ** 9)
+    with mcpkit.HTTPService(server, port=0) as service:
         with socket.create_connection(service.server_address, timeout=WAIT) as sock:
-            sock.sendall(make_raw(b"", "Content-Length: 4000000", length=False))
+            sock.sendall(case)
             answer, deadline = [], time.monotonic() + WAIT
             reader = threading.Thread(target=lambda: answer.append(sock.recv(65536)))
             reader.start()
@@ -7668,6 +7731,17 @@ def test_a_listener_that_does_not_read_is_disconnected_and_nobody_waits_for_it()
                 while stream.next_message() is not None:
                     pass
                 raise http.client.IncompleteRead(b"")     # an end without a result
+
+
+def test_a_listener_in_whose_write_the_server_hangs_is_disconnected_too():
+    server = build_sample_server(max_events=300)
+    with mcpkit.HTTPService(server, port=0) as service:
+        uris = ["x:" + "u" * 60_000 + str(number) for number in range(60)]
+        with listen(service, {"resourceSubscriptions": uris}):
+            assert wait_until(lambda: server.listeners)
+            for uri in uris * 20:               # 72 MB, of which it keeps 18: no socket takes that
+                server.resource_updated(uri)
+            assert wait_until(lambda: not server.listeners)
 
 
 def build_polled_server(release):
@@ -7910,7 +7984,7 @@ class StdioClient:
                        theirs.makefile("wb", 0)]
         self._sockets = [ours, theirs]
         self._thread = threading.Thread(
-            target=mcpkit.StdioService(server, self._files[2], self._files[3]).run)
+            target=mcpkit.StdioService(server, self._files[2], self._files[3]).run, daemon=True)
         self._thread.start()
 
     def send(self, message):
@@ -10894,6 +10968,27 @@ def test_a_token_file_that_is_no_json_counts_as_empty(tmp_path):
     assert store.read().find_endpoint("https://h/mcp") == RECORD
 
 
+def test_a_token_file_is_replaced_as_a_whole_or_stays_as_it_is(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
+    with store.locked() as tokens:
+        tokens.put(RECORD)
+    with open(tmp_path / "tokens.json", "rb") as reader:       # one who is in the middle of it
+        former = reader.read(1)
+        with store.locked() as tokens:
+            tokens.put(RECORD._replace(access_token="new"))
+        assert b'"old"' in former + reader.read()
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(mcpkit.os, name, fail)
+        with pytest.raises(UsageError, match="written: No space"), store.locked() as tokens:
+            tokens.put(RECORD._replace(access_token="lost"))
+        monkeypatch.undo()
+    assert store.read().find_endpoint("https://h/mcp").access_token == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokens.json", "tokens.json.lock"]
+
+
 def test_tokens_that_have_no_place_are_an_error_only_where_they_are_to_be_kept(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     for path in (tmp_path, tmp_path / "file" / "mcpkit" / "tokens.json"):
@@ -11656,6 +11751,27 @@ def test_a_child_that_cannot_serve_is_an_error_with_its_last_words(case):
         Client(command, timeout=WAIT).connect()
 
 
+def test_a_child_that_is_gone_before_we_listen_is_an_error_with_its_last_words(monkeypatch):
+    start = threading.Thread.start
+
+    def start_and_wait(thread):
+        is_reader = getattr(thread._target, "__name__", "") == "_read_stdout"
+        start(thread)
+        if is_reader:
+            thread.join(WAIT)
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_wait)
+    code = "import sys; sys.exit('no licence')"
+    with pytest.raises(TransportError, match="exited with code 1; its last words: no licence"):
+        Client([sys.executable, "-c", code], timeout=WAIT).connect()
+
+
+def test_a_line_of_a_child_has_a_limit():
+    code = "import sys; sys.stdin.readline(); print('x' * 2000, flush=True); sys.stdin.read()"
+    with pytest.raises(TransportError, match="sent a line of more than 1,000 bytes"):
+        Client([sys.executable, "-c", code], timeout=WAIT, max_bytes=1000).connect()
+
+
 def test_c110_a_child_is_told_to_speak_utf8():
     script = OLD_SERVER.replace('"name": "c"', '"name": __import__("os").environ["PYTHONUTF8"]')
     with Client([sys.executable, "-c", script], era="legacy", timeout=WAIT) as client:
@@ -12269,6 +12385,27 @@ def test_c72_a_cursor_that_comes_again_ends_the_list_with_a_warning():
         with Client(peer.url, timeout=WAIT) as client:
             assert len(client.list_tools()) == 2
             assert "came a second time" in client.warnings[0]
+
+
+def test_a_list_without_end_is_read_to_a_limit_with_a_warning(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_PAGES", 3)
+    with Peer(lambda asked: modern_peer(asked, tools_list=lambda asked: http_answer(result(
+            asked, {"tools": [{"name": "a"}], "nextCursor": str(len(peer.asked))})))) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            assert len(client.list_tools()) == 3
+            assert "only the first 3 pages were read" in client.warnings[0]
+
+
+def test_a_server_that_asks_for_ever_is_left_after_some_rounds(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_ROUNDS", 3)
+    question = {"resultType": "input_required", "requestState": "s", "inputRequests": {
+        "q": {"method": "roots/list", "params": {}}}}
+    with Peer(lambda asked: modern_peer(asked, tools_call=lambda asked: http_answer(result(
+            asked, question)) if len(peer.asked) < 50 else http_answer(result(asked, {})))) as peer:
+        with Client(peer.url, timeout=WAIT, on_roots=list) as client:
+            with pytest.raises(ProtocolError, match="asked 3 times, and gave no result"):
+                client.call_tool("t")
+    assert peer.methods.count("tools/call") == 3
 
 
 BROKEN_RESULTS = {
@@ -13024,6 +13161,19 @@ def test_nothing_is_asked_of_another_site_and_no_credentials_leave_their_origin(
         "http://evil.test/c", far]
     assert {asked.headers["authorization"] for asked in peer.asked} == {"Bearer s"}
     assert report["endpoint"] == peer.url
+
+
+def test_credentials_go_to_no_subdomain_though_it_is_near(monkeypatch):
+    look_up, documents = socket.getaddrinfo, {}
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **options: look_up(
+        "127.0.0.1", *rest, **options))
+    with Peer(site(documents, "/mcp")) as peer:
+        documents["/"] = f'<link rel="mcp" href="http://a.h.test:{peer.port}/mcp">'.encode()
+        mcpkit.probe(f"http://h.test:{peer.port}", headers={"Authorization": "Bearer s"},
+                     timeout=WAIT)
+    sent = {asked.headers["host"].partition(":")[0]: asked.headers.get("authorization")
+            for asked in peer.asked}
+    assert sent == {"h.test": "Bearer s", "a.h.test": None}
 
 
 def test_no_credentials_go_to_a_subdomain_where_the_endpoint_is_found(monkeypatch):
@@ -14600,10 +14750,13 @@ class Ran(typing.NamedTuple):
 
 
 def run(*words, data=None, cwd=ROOT, **variables):
-    """Run mcpkit.py with words, and variables in its environment; return what it did."""
-    child = subprocess.run([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), *words],
+    """Run mcpkit.py with words, and variables in its environment; return what it did.
+
+    Run as a module, Python keeps its compiled form: that takes a third of the time.
+    """
+    child = subprocess.run([sys.executable, "-W", "error", "-m", "mcpkit", *words],
                            input=data, capture_output=True, timeout=WAIT, cwd=cwd,
-                           env={**os.environ, **variables})
+                           env={**os.environ, "PYTHONPATH": str(ROOT), **variables})
     return Ran(child.returncode, child.stdout.decode(), child.stderr.decode())
 
 
@@ -15931,9 +16084,35 @@ def test_a_login_is_for_urls_only():
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def read_blocks():
-    """Yield (language, text) of the fenced blocks of the README."""
-    return re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.M | re.S)
+# The parts of the README by their titles; most are about a server or two of their own.
+README_PARTS = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n)*)", README, flags=re.M))
+
+
+def read_blocks(text):
+    """Return [(language, block)] of a part of the README."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", text, flags=re.M | re.S)
+
+
+def split_commands(block):
+    """Return [(command, what it prints)] of a console that the README shows."""
+    return [part.partition("\n")[::2] for part in re.split(r"^\$ ", block, flags=re.M)[1:]]
+
+
+def read_commands(text):
+    """Return [(command, what it prints)] of a part of the README."""
+    return [command for language, block in read_blocks(text) if language == "console"
+            for command in split_commands(block)]
+
+
+def is_serving(command):
+    """Return whether a command of the README starts a server that stays."""
+    return re.search(r" (serve|record|mock)\b(?!.*(--stdio|--list))", command) is not None
+
+
+def find_port(command):
+    """Return the port of a server that is started."""
+    given = re.search(r" --port (\d+)", command)
+    return given.group(1) if given else "8000"
 
 
 def hide_times(text):
@@ -15943,27 +16122,46 @@ def hide_times(text):
 
 
 class ReadmeShell:
-    """Runs the README's commands in a folder, its servers on ports that the system picks."""
+    """Runs a part of the README in a folder, its servers on ports that the system picks."""
 
     def __init__(self, folder):
         self.folder, self.ports, self.children = folder, {}, []
 
+    def write(self, block):
+        """Write a Python file that the README shows, which begins with its name."""
+        name = re.match(r"# (\w+\.py)\n", block).group(1)
+        (self.folder / name).write_text(block, encoding="utf-8")
+
     def run(self, command):
         """Run a command and return what it prints, with the README's ports and no times."""
+        for port in re.findall(r"127\.0\.0\.1:(8\d{3})/", command):
+            if port not in self.ports:
+                self.start_other(port)
         for shown, port in self.ports.items():
             command = command.replace(f":{shown}/", f":{port}/")
-        if re.search(r" (serve|record|mock)\b(?!.*(--stdio|--list))", command):
-            out = self.start(command)
-        else:
-            out = self.shell(command).communicate(timeout=WAIT)[0]
+        if is_serving(command):
+            return self.show(self.start(command))
+        return self.show(self.shell(command).communicate(timeout=WAIT)[0])
+
+    def show(self, out):
+        """Return an output as the README shows it."""
         for shown, port in self.ports.items():
             out = out.replace(f":{port}", f":{shown}")
         return hide_times(out)
 
+    def start_other(self, port):
+        """Start a server of another part, after the commands there that write files."""
+        part = next(part for part in README_PARTS.values() for command, _ in read_commands(part)
+                    if is_serving(command) and find_port(command) == port)
+        for command, _ in read_commands(part):
+            if re.search(r"> \w+$", command):
+                self.shell(command).communicate(timeout=WAIT)
+            if is_serving(command) and find_port(command) == port:
+                self.start(command)
+
     def start(self, command):
         """Start a server and return its first line."""
-        given = re.search(r" --port (\d+)", command)
-        shown = given.group(1) if given else "8000"
+        shown = find_port(command)
         child = self.shell("exec " + command.replace(f" --port {shown}", "") + " --port 0")
         self.children.append(child)
         line = child.stdout.readline()
@@ -15982,29 +16180,34 @@ def readme_shell(tmp_path):
     shutil.copy(ROOT / "mcpkit.py", tmp_path)
     (tmp_path / "python3").symlink_to(sys.executable)
     shell = ReadmeShell(tmp_path)
+    for language, block in read_blocks(README):
+        if language == "python":
+            shell.write(block)
     yield shell
     for child in shell.children:
         child.terminate()
+    for child in shell.children:
         child.wait(WAIT)
         child.stdout.close()
 
 
+def test_the_readme_shows_files_consoles_and_transcripts_only_and_all_in_its_parts():
+    assert {language for language, _ in read_blocks(README)} == {"python", "console", "http"}
+    assert len(read_commands(README)) == sum(map(len, map(read_commands, README_PARTS.values())))
+
+
 @pytest.mark.skipif(os.name != "posix", reason="the README's commands are for a shell")
-def test_every_command_of_the_readme_prints_what_the_readme_shows(readme_shell):
-    for language, text in read_blocks():
-        if language == "python":
-            name = re.match(r"# (\w+\.py)\n", text).group(1)
-            (readme_shell.folder / name).write_text(text, encoding="utf-8")
-            continue
-        if language == "http":
-            assert mcpkit.parse_transcript(text)[0].status == 200
-            continue
-        assert language == "console"
-        for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
-            command, _, shown = part.partition("\n")
-            if command.startswith("curl ") and shutil.which("curl") is None:
-                continue
-            assert readme_shell.run(command) == hide_times(shown), command
+@pytest.mark.parametrize("title", [title for title, part in README_PARTS.items()
+                                   if read_commands(part)])
+def test_every_command_of_the_readme_prints_what_the_readme_shows(title, readme_shell):
+    for language, block in read_blocks(README_PARTS[title]):
+        if language == "python":             # perhaps what was wrong at first is right now
+            readme_shell.write(block)
+        elif language == "http":
+            assert mcpkit.parse_transcript(block)[0].status == 200
+        for command, shown in split_commands(block) if language == "console" else ():
+            if not (command.startswith("curl ") and shutil.which("curl") is None):
+                assert readme_shell.run(command) == hide_times(shown), command
 
 
 def test_the_readme_names_every_limit_and_exit_code_and_version():
@@ -16036,7 +16239,9 @@ def test_the_bench_puts_each_figure_of_ours_beside_the_yardsticks():
     assert found["load"] == "sockets" and found["cores"] == os.cpu_count()
     names = {part["name"]: part for part in found["measurements"]}
     for name in ("modern, 16 keep-alive", "modern, a connection each"):
-        assert set(names[name]["mcpkitDividedBy"]) == {"http.server", "raw sockets"}
+        # A machine that has much else to do may measure 0, which nothing is divided by.
+        assert set(names[name]["figures"]) == {"mcpkit", "http.server", "raw sockets"}
+        assert set(names[name]["mcpkitDividedBy"]) <= {"http.server", "raw sockets"}
     for name in ("legacy, no session", "legacy, in a session", "modern, event streams",
                  "modern, 1 MB results", "server, cold start", "server, a session",
                  "server, an open stream", "client, start to end", "command call, start to end"):

@@ -185,12 +185,12 @@ class Served:
             self.process.wait()
             return None
 
-    def find_survivors(self):
-        """Return how many processes are left of those that it started."""
+    def has_survivors(self):
+        """Return whether processes are left of those that it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, 0)
-            return "some"
-        return "none"
+            return True
+        return False
 
     def find_tracebacks(self):
         """Return the last lines of tracebacks in its log that are not there on purpose."""
@@ -214,7 +214,7 @@ def serve(soak, folder, *options, **more):
 
 def check_remains(soak, served):
     """See that a server which has ended left no process, and no traceback that nobody wanted."""
-    soak.expect(wait_until(lambda: served.find_survivors() == "none"), "a process has survived")
+    soak.expect(wait_until(lambda: not served.has_survivors()), "a process has survived")
     for line in served.find_tracebacks():
         soak.expect(False, f"a traceback in the log: {line}")
 
@@ -529,7 +529,7 @@ def turn_the_clock(soak, served):
 def crowd(soak, served, *extras, may_break=False):
     """Have all kinds of callers at a server during a block; with `may_break` it may vanish."""
     ended = threading.Event()
-    allowed = (OSError, http.client.HTTPException, mcpkit.TransportError, KeyError,
+    allowed = (OSError, http.client.HTTPException, mcpkit.MCPKitError, KeyError,
                json.JSONDecodeError) if may_break else ()
 
     def repeat(choices):

@@ -1,0 +1,479 @@
+"""Break mcpkit.py, one line at a time, and see that the test which must catch it does.
+
+    python .ci/mutants.py [--jobs 2] [NAME ...]
+
+Each mutant is a row of MUTANTS: what no longer holds, the text that is changed (it stands in the
+file once), what it becomes, and the test that must fail. Before, all of these tests must pass. A
+mutant that survives is a claim that nothing would defend; it is printed, and the exit code is 1.
+"""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINKED = ("README.md", "Makefile", "samples", ".ci")       # what tests look at besides
+SECONDS = 120                          # that tests may take: a mutant that hangs is caught too
+
+
+class Mutant(NamedTuple):
+    """One breakage of the file."""
+
+    old: str
+    new: str
+    test: str                          # its name without "test_"
+
+
+MUTANTS = {
+    # 1. PROTOCOL FACTS, 2. ERRORS
+    "the parse error has another code": Mutant(
+        "PARSE_ERROR = -32700", "PARSE_ERROR = -32600",
+        "a_body_that_is_no_message_is_c90_refused_and_the_connection_goes_on"),
+    "a method that is unknown is 200 in the modern era": Mutant(
+        'ErrorFact("method not found", 200, 404)', 'ErrorFact("method not found", 200, 200)',
+        "an_error_code_has_one_status_in_each_era"),
+    "escapes for terminals are shown as they are": Mutant(
+        "    if text.isprintable():\n        return text\n", "    return text\n",
+        "what_a_terminal_would_obey_is_shown_as_an_escape"),
+    # 3. JSON-RPC MESSAGES
+    "NaN is JSON": Mutant(
+        "    raise ValueError(f\"{name} is not JSON\")", "    return float(name)",
+        "bytes_that_are_no_json_are_refused_with_the_reason"),
+    "digits in a text are taken for a number": Mutant(
+        """re.sub(rb'"(?:[^"\\\\]|\\\\.)*"', b'""', data, flags=re.DOTALL)""", "data",
+        "json_becomes_its_value"),
+    "any depth is read": Mutant(
+        "        if not level:\n            return True", "        return True",
+        "bytes_that_are_no_json_are_refused_with_the_reason"),
+    "true is an id": Mutant(
+        "(isinstance(value, int) and not isinstance(value, bool))", "isinstance(value, int)",
+        "what_is_no_message_is_an_invalid_request"),
+    "messages are not all ASCII": Mutant(
+        'encode = make(None, _ENCODER.default, json.encoder.encode_basestring_ascii,',
+        'encode = make(None, _ENCODER.default, json.encoder.encode_basestring,',
+        "c20_text_with_odd_line_ends_is_one_data_line"),
+    "infinity is sent": Mutant(
+        'None, ":", ",",\n                  False, False, False)',
+        'None, ":", ",",\n                  False, False, True)',
+        "a_message_never_contains_what_json_has_not"),
+    # 4. SERVER-SENT EVENTS
+    "lines end where text has odd line ends": Mutant(
+        "        for line in data.splitlines(keepends=True):",
+        "        for line in re.split(b'(?<=[\\n\\r\\x0b\\x0c])', data):",
+        "a_stream_means_the_same_however_it_is_cut"),
+    "a CRLF that is cut ends two lines": Mutant(
+        '        self._skip_newline = data.endswith(b"\\r")\n', "",
+        "a_crlf_cut_between_blocks_ends_one_line_only"),
+    "events have any size": Mutant(
+        "            if self._size + len(self._rest) > self._max_event_bytes:",
+        "            if len(self._rest) > self._max_event_bytes:",
+        "only_what_is_beyond_the_limit_is_refused_however_it_is_cut"),
+    "all spaces after a colon are dropped": Mutant(
+        '    return name, value[1:] if value.startswith(b" ") else value',
+        "    return name, value.lstrip()",
+        "a_stream_means_the_same_however_it_is_cut"),
+    # 5. HTTP HEADERS
+    "a header's name may end with a space": Mutant(
+        '0-9A-Za-z]+):([^\\x00-\\x08\\x0a-\\x1f\\x7f]*)")',
+        '0-9A-Za-z]+) *:([^\\x00-\\x08\\x0a-\\x1f\\x7f]*)")',
+        "a_head_that_could_be_read_in_two_ways_is_refused"),
+    "a second length replaces the first": Mutant(
+        '        headers[name] = f"{headers[name]}, {value}" if name in headers else value',
+        "        headers[name] = value",
+        "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
+    "any number of headers is read": Mutant(
+        "    if len(lines) > max_headers:", "    if len(lines) > 10 * max_headers:",
+        "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
+    "a length beside a transfer coding is forgotten": Mutant(
+        "        if length is not None:\n            raise HTTPRefusal(400, \"both",
+        "        if False:\n            raise HTTPRefusal(400, \"both",
+        "the_length_of_a_body_is_plain_or_refused_before_reading"),
+    "a length may have a sign": Mutant(
+        "    if not (length.isascii() and length.isdigit()):",
+        "    if not (length.isascii() and length.lstrip('+').isdigit()):",
+        "the_length_of_a_body_is_plain_or_refused_before_reading"),
+    "a body of any announced length is read": Mutant(
+        "    if len(length) > 18 or int(length) > max_body:", "    if len(length) > 18:",
+        "c87_a_body_that_cannot_be_read_is_refused_before_it_and_the_others_go_on"),
+    "chunk sizes may have underscores": Mutant(
+        'rb"[0-9A-Fa-f]{1,15}", size', 'rb"[0-9A-Fa-f_]{1,15}", size',
+        "a_chunked_body_is_the_same_however_it_is_cut"),
+    "a chunk may be longer than it says": Mutant(
+        '    def _take_end(self, line: bytes) -> None:\n        if line:',
+        '    def _take_end(self, line: bytes) -> None:\n        if False:',
+        "a_chunked_body_is_the_same_however_it_is_cut"),
+    "trailers have no end": Mutant(
+        "        if self._trailers_left < 0 and line:", "        if False:",
+        "a_chunked_body_is_the_same_however_it_is_cut"),
+    "a header that we send may have line ends": Mutant(
+        '_HEADER_LINE.fullmatch(f"{name}:{value}")\n                and value.isascii()):',
+        'value.isascii()):',
+        "no_header_of_a_request_can_become_two"),
+    "a name that begins with localhost is this machine": Mutant(
+        "    return _LOOPBACK.fullmatch(host.lower()) is not None",
+        "    return _LOOPBACK.match(host.lower()) is not None",
+        "a_page_may_call_only_from_this_machine_or_an_allowed_origin"),
+    "any host is served on loopback": Mutant(
+        "    if not (loopback or allowed):\n        return True", "    return True",
+        "a_head_is_admitted_or_refused_before_the_body"),
+    "an origin of any scheme is this machine's": Mutant(
+        'scheme.lower() in ("http", "https")\n', "True\n",
+        "pages_of_this_machine_and_listed_ones_may_call"),
+    "a name in base64 has many spellings": Mutant(
+        '        if base64.b64encode(data).decode("ascii") != text:\n            return None\n', "",
+        "a_header_value_that_is_broken_has_no_meaning"),
+    "a quote in a challenge is not escaped": Mutant(
+        '''(re.sub(r'(["\\\\])', r"\\\\\\1", text) for text in params.values())''',
+        "params.values()",
+        "a_challenge_is_read_as_it_was_written"),
+    "a token has any length": Mutant(
+        "_BEARER.fullmatch(value) if len(value) <= MAX_TOKEN_CHARS + 7 else None",
+        "_BEARER.fullmatch(value)",
+        "a_token_is_found_in_an_authorization_header"),
+    # 8. REQUEST CLASSIFICATION
+    "the host is looked at after the origin": Mutant(
+        "ENTRY_LADDER = (check_host, check_origin,", "ENTRY_LADDER = (check_origin, check_host,",
+        "of_two_faults_of_a_head_the_first_on_the_ladder_answers"),
+    "the origin is not looked at": Mutant(
+        "ENTRY_LADDER = (check_host, check_origin, check_path",
+        "ENTRY_LADDER = (check_host, check_path",
+        "c103_the_origin_is_checked_before_everything_else"),
+    "a form may be posted": Mutant(
+        "    if media_type != JSON_TYPE:", "    if not media_type:",
+        "a_head_is_admitted_or_refused_before_the_body"),
+    "a compressed body is taken for a plain one": Mutant(
+        '    if head.headers.get("content-encoding", "identity").lower() != "identity":',
+        "    if False:",
+        "a_head_is_admitted_or_refused_before_the_body"),
+    "a GET with a body keeps its connection": Mutant(
+        "is_kept_alive(head) and (is_post or not has_body)", "is_kept_alive(head)",
+        "an_admission_says_how_to_read_on"),
+    "the method in the header need not be that of the body": Mutant(
+        '    if headers.get("mcp-method") != message.method:', "    if False:",
+        "a_modern_request_that_contradicts_itself_is_refused_with_its_id"),
+    "the log has the query of a URI": Mutant(
+        '_SECRET_PARTS.sub("", name)', "name",
+        "the_log_names_what_was_asked_for_and_nothing_of_its_contents"),
+    # 9. ACCESS
+    "a document needs a token, the endpoint none": Mutant(
+        'if access is None or head.method == "OPTIONS" or find_document(head, policy) is not None:',
+        'if access is None or head.method == "OPTIONS" or find_document(head, policy) is None:',
+        "only_a_good_token_is_let_in_and_any_other_is_told_where_to_get_one"),
+    "a token that has expired is good": Mutant(
+        "    if expires is not None and not (_is_number(expires) and now < expires):",
+        "    if False:", "the_claims_of_a_token_are_held_against_clock_and_audience"),
+    "a token for others is good": Mutant(
+        "isinstance(name, str) and _normalize(name) in audience for name in names)):",
+        "isinstance(name, str) for name in names)):",
+        "the_claims_of_a_token_are_held_against_clock_and_audience"),
+    "a scope that is missing is granted": Mutant(
+        "        if not has_scopes(principal, needed):", "        if False:",
+        "an_item_with_scopes_is_for_tokens_that_have_them"),
+    "the first token that differs ends the comparison": Mutant(
+        "            number = candidate if hmac.compare_digest(digest, known) else number",
+        "            number = candidate if digest == known else number",
+        "fixed_tokens_are_all_compared_wherever_one_fits"),
+    "an answer about a token outlives the token": Mutant(
+        '            end = min(end, principal.claims["exp"])', "            pass",
+        "an_answer_is_remembered_for_a_while_and_never_beyond_the_end_of_its_token"),
+    "any number of tokens is remembered": Mutant(
+        "            while len(self._known) > MAX_KNOWN_TOKENS:", "            while False:",
+        "the_memory_of_tokens_is_bounded_and_holds_no_token"),
+    "a verify that fails lets everybody in": Mutant(
+        '            raise HTTPRefusal(500, "Internal error", code=INTERNAL_ERROR) from None',
+        '            return Principal("somebody", None)',
+        "a_verify_that_fails_lets_nobody_in_and_says_why_in_the_log_only"),
+    # 10. SESSIONS AND STREAMS
+    "a session is anybody's": Mutant(
+        "            if session is None or session.owner != owner:", "            if session is None:",
+        "a_session_is_there_for_who_opened_it_and_nobody_else"),
+    "there is any number of sessions": Mutant(
+        "            if len(self._by_id) - len(ended) >= self._limits.max_sessions:",
+        "            if False:", "sessions_expire_make_room_and_are_kept_by_use"),
+    "sessions do not expire": Mutant(
+        "return not session.channels and now - session.last_used > self._limits.session_seconds",
+        "return False", "sessions_expire_make_room_and_are_kept_by_use"),
+    "sessions that listen hide those that have expired": Mutant(
+        "for busy in [old for old in self._idlest() if old.channels]:", "for busy in []:",
+        "sessions_that_listen_for_long_keep_no_expired_one_from_going"),
+    "a stream has any length": Mutant(
+        "deque(maxlen=limits.max_events)", "deque()",
+        "a_stream_is_as_long_as_its_size_and_a_reader_that_lost_some_is_told"),
+    "one client subscribes to any number of resources": Mutant(
+        "        if len(uris) >= self.limits.max_subscriptions and uri not in uris:",
+        "        if False:", "a_client_may_subscribe_to_so_many_resources_only"),
+    # 11. ASKING THE CLIENT
+    "a state need not be signed": Mutant(
+        "if hmac.compare_digest(signature, self._sign(data)) else None", "if signature else None",
+        "a_state_that_was_tampered_with_is_refused_whatever_else_is_sent"),
+    "a state is good for any request": Mutant(
+        'if state is None or state["for"] != self._purpose:', "if state is None:",
+        "a_state_is_good_for_its_own_request_only"),
+    "a state is good for anybody": Mutant(
+        "[server_name, route.message.method, principal, _build_digest(",
+        "[server_name, route.message.method, None, _build_digest(",
+        "a_state_is_good_for_the_one_who_was_asked_only"),
+    "a state is good for ever": Mutant(
+        '        if state["until"] < self._runtime.wall_now():', "        if False:",
+        "a_stale_state_is_refused"),
+    "what a user answers is not held against the form": Mutant(
+        "                results[key] = read_answer(key, question, answer)",
+        "                results[key] = answer",
+        "an_answer_that_breaks_the_form_is_refused_in_both_eras"),
+    # 12. TASKS
+    "a task is anybody's": Mutant(
+        "        if task is None or task.principal != principal:", "        if task is None:",
+        "a_task_is_known_only_to_who_started_it"),
+    "any number of tasks runs": Mutant(
+        "            accepted = self._threads < limit\n", "            accepted = True\n",
+        "only_so_many_tasks_run_and_an_end_makes_room"),
+    "a task that has ended changes": Mutant(
+        "            changed = task if task.is_finished else change(task)",
+        "            changed = change(task)",
+        "a_finished_task_can_be_cancelled_and_updated_without_effect"),
+    "tasks make room in the order of the clock": Mutant(
+        '                "ORDER BY rowid LIMIT ?)"', '                "ORDER BY updated LIMIT ?)"',
+        "a_store_makes_room_by_those_that_ended_first_though_the_clock_went_back"),
+    "a full disk is a bare internal error": Mutant(
+        "        except sqlite3.Error as error:           # a full disk, say",
+        "        except ZeroDivisionError as error:",
+        "a_disk_that_takes_nothing_is_told_to_client_and_operator_and_loses_no_task"),
+    "a state file is for all to read": Mutant(
+        "os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))", "os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))",
+        "a_state_file_is_its_owners_only"),
+    # 13. SERVER, 14. HANDLER RESULTS
+    "what a tool raises is told to the caller": Mutant(
+        'return _build_tool_error(f"Error calling tool {tool.key!r}: internal error")',
+        "return _build_tool_error(str(sys.exc_info()[1]))",
+        "what_a_tool_does_wrong_is_logged_here_and_says_nothing_there"),
+    "what a handler raises is told to the caller": Mutant(
+        '        return MCPError(INTERNAL_ERROR, "Internal error")\n\n    def _run_handler',
+        "        return MCPError(INTERNAL_ERROR, repr(error))\n\n    def _run_handler",
+        "what_a_handler_does_wrong_is_a_traceback_here_and_a_bare_error_there"),
+    "a tool that exits ends its thread": Mutant(
+        "        except BaseException:\n            self.runtime.log_exception(f\"tool",
+        "        except Exception:\n            self.runtime.log_exception(f\"tool",
+        "what_a_tool_does_wrong_is_logged_here_and_says_nothing_there"),
+    "a template leads out of its place": Mutant(
+        'if texts is None or any(".." in re.split(r"[/\\\\]", text) for text in texts.values()):',
+        "if texts is None:", "a_part_of_a_template_does_not_climb_out_of_its_place"),
+    "a modern or unknown version is echoed": Mutant(
+        "version = requested if requested in LEGACY_VERSIONS else LATEST_LEGACY_VERSION",
+        "version = requested",
+        "c45_initialize_agrees_on_a_legacy_revision_and_never_echoes_another"),
+    "what one caller may see is cached for all": Mutant(
+        '                result["cacheScope"] = "private"', "                pass",
+        "a_list_shows_what_the_caller_may_reach_on_pages_of_equal_size"),
+    "a list shows tools that the caller may not call": Mutant(
+        "items = [item for item in items if has_scopes(context.principal, item.scopes)]", "pass",
+        "a_list_shows_what_the_caller_may_reach_on_pages_of_equal_size"),
+    "a batch opens sessions": Mutant(
+        'part.get("method") != "initialize"\n', "True\n",
+        "a_batch_may_not_open_sessions_nor_hold_batches"),
+    # 16. SERVING
+    "a child that a handler forks answers too": Mutant(
+        "        if os.getpid() != pid:", "        if False:",
+        "a_child_that_a_handler_forks_never_answers_the_client"),
+    "a head has any size": Mutant(
+        "        if size > self._limits.max_head:", "        if False:",
+        "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
+    "a chunked body has any size": Mutant(
+        "            if chunked.announced > self._limits.max_body:", "            if False:",
+        "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
+    "a head may take for ever": Mutant(
+        "            deadline = deadline or time.monotonic() + self._limits.read_seconds",
+        "            deadline = time.monotonic() + self._limits.read_seconds",
+        "a_sender_that_never_pauses_keeps_to_the_time_for_reading_too"),
+    "there is any number of connections": Mutant(
+        "            accepted = len(self._connections) < self.mcp.limits.max_connections",
+        "            accepted = True",
+        "a_connection_too_many_is_told_so_and_the_others_go_on"),
+    "a connection that was refused goes on": Mutant(
+        "            # What was not read of this request must never be taken for the next one.\n"
+        "            self.close_connection = True",
+        "            self.close_connection = False",
+        "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
+    "a client that has gone is not missed": Mutant(
+        "            if is_peer_gone(self._handler.connection):", "            if False:",
+        "c107_a_client_that_goes_away_cancels_its_call_and_the_server_goes_on"),
+    "who does not read is waited for": Mutant(
+        "        if self._followed is not None and self._followed.has_outrun(self):",
+        "        if False:",
+        "a_listener_in_whose_write_the_server_hangs_is_disconnected_too"),
+    "a line on stdio has any length": Mutant(
+        "        if len(line) > limit + 1:", "        if False:",
+        "a_bad_line_on_stdio_is_answered_and_the_next_one_too"),
+    "prints go between the messages of stdio": Mutant(
+        "    sys.stdout = sys.stderr\n", "    sys.stdout = os.fdopen(writer.fileno(), 'w', "
+        "closefd=False)\n",
+        "c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output"),
+    "the log writes controls as they are": Mutant(
+        'sys.stderr.write(escape_text(text, keep="\\n") + "\\n")', 'sys.stderr.write(text + "\\n")',
+        "the_log_writes_no_control_of_a_stranger"),
+    # 18. CLIENT to 23. CLIENT API
+    "a header of the caller's may have line ends": Mutant(
+        'if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}: {value}")\n'
+        '            and value.isascii()):',
+        "if not _TOKEN.fullmatch(name):",
+        "a_header_that_could_break_the_request_is_refused"),
+    "any number of results is cached": Mutant(
+        "        while len(self._kept) >= MAX_CACHED:", "        while False:",
+        "a_cache_is_bounded"),
+    "a login takes any state": Mutant(
+        '                               state.encode("ascii")):',
+        '                               members.get("state", "").encode("utf-8")):',
+        "a_redirect_that_is_not_the_answer_of_this_login_is_refused"),
+    "a redirect leads to another origin": Mutant(
+        "    if not is_upgrade and not is_same_origin(url, target):", "    if False:",
+        "c63_what_a_request_carries_is_never_sent_where_it_may_not_go"),
+    "a POST follows a 302": Mutant(
+        "    if status not in (307, 308) or target is None:", "    if target is None:",
+        "c63_what_a_request_carries_is_never_sent_where_it_may_not_go"),
+    "redirects have no end": Mutant(
+        "        for _ in range(MAX_REDIRECTS + 1):", "        for _ in range(10 ** 6):",
+        "c63_what_a_request_carries_is_never_sent_where_it_may_not_go"),
+    "an answer has any size": Mutant(
+        "        if max(self.size, self.came) > self._max_bytes:", "        if False:",
+        "a_compressed_answer_keeps_the_limits"),
+    "an endpoint may be at another origin": Mutant(
+        "    if not is_same_origin(endpoint, url):", "    if False:",
+        "c23_an_endpoint_where_nothing_may_be_sent_is_refused"),
+    "a list has any number of pages": Mutant(
+        "        while len(pages) < MAX_PAGES:", "        while len(pages) < 2 * MAX_PAGES:",
+        "a_list_without_end_is_read_to_a_limit_with_a_warning"),
+    "a server asks for ever": Mutant(
+        "            for _ in range(MAX_ROUNDS):", "            for _ in range(10 ** 9):",
+        "a_server_that_asks_for_ever_is_left_after_some_rounds"),
+    "a child's children outlive it": Mutant(
+        'os.killpg(self._child.pid, getattr(signal, "SIG" + name))',
+        'os.kill(self._child.pid, getattr(signal, "SIG" + name))',
+        "c115_nothing_that_a_shell_started_beside_the_server_survives_it"),
+    "a child's line has any length": Mutant(
+        "                if len(line) > self._max_bytes:", "                if False:",
+        "a_line_of_a_child_has_a_limit"),
+    "who is refused is reset": Mutant(
+        "        if len(self._refused) < MAX_REFUSED:", "        if False:",
+        "a_connection_too_many_can_read_why_although_it_sends"),
+    "any number of refused connections is kept": Mutant(
+        "        if len(self._refused) < MAX_REFUSED:", "        if True:",
+        "connections_too_many_are_kept_for_a_time_and_only_so_many"),
+    "a connection without a thread is forgotten": Mutant(
+        "            except RuntimeError:                  # no thread to be had\n"
+        "                self._count_out(request)\n                self._refuse_connection(request)",
+        "            except RuntimeError:                  # no thread to be had\n"
+        "                pass",
+        "where_no_thread_is_to_be_had_a_connection_is_told_so"),
+    "a child that is gone at once is waited for": Mutant(
+        "            for thread in reversed(self._threads):", "            for thread in self._threads:",
+        "a_child_that_is_gone_before_we_listen_is_an_error_with_its_last_words"),
+    "a token file that cannot be replaced is lost": Mutant(
+        "            os.replace(new, self._path)", "            open(self._path, 'wb').write(data)",
+        "a_token_file_is_replaced_as_a_whole_or_stays_as_it_is"),
+    # 24. PROBE CHECKS to 30. COMMAND LINE
+    "a report is markup": Mutant(
+        "    return html.escape(escape_text(text))", "    return escape_text(text)",
+        "the_html_report_is_one_page_without_scripts_that_shows_markup_as_text"),
+    "the probe reads any number of pages": Mutant(
+        "            while len(pages) < MAX_PROBE_PAGES and (not pages or cursor is not None):",
+        "            while not pages or cursor is not None:",
+        "the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault"),
+    "the probe sends credentials everywhere": Mutant(
+        '        return self._headers if is_same else {}', "        return self._headers",
+        "credentials_go_to_no_subdomain_though_it_is_near"),
+    "secrets of a configuration are printed": Mutant(
+        "                text = text.replace(secret, hidden[secret])", "                pass",
+        "c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text"),
+}
+
+
+def find_faults(source):
+    """Return what is wrong with the table: texts that are not in the file exactly once."""
+    return [f"{name}: stands in the file {source.count(mutant.old)} times"
+            for name, mutant in MUTANTS.items() if source.count(mutant.old) != 1]
+
+
+def prepare(folder):
+    """Put what the tests need into a folder; what was compiled of them comes along."""
+    shutil.copy2(ROOT / "test_mcpkit.py", folder)
+    shutil.copy2(ROOT / "mcpkit.py", folder)
+    for name in LINKED:
+        (folder / name).symlink_to(ROOT / name)
+
+
+def run_tests(folder, tests):
+    """Return whether tests pass in a folder, and what pytest says."""
+    names = [f"test_mcpkit.py::test_{test}" for test in sorted(tests)]
+    # Without rewritten assertions the test file is compiled once for all.
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--assert=plain", "-p",
+               "no:cacheprovider", "--tb=line", *names]
+    # A mutant may leave processes behind: they end with their group.
+    child = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True,
+                             env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
+                             stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        output, _ = child.communicate(timeout=SECONDS * (1 if len(names) == 1 else 5))
+    except subprocess.TimeoutExpired:
+        output = "took too long"
+    finally:
+        end_group(child)
+    return child.returncode, output
+
+
+def end_group(child):
+    """End a process with all that it has started."""
+    try:
+        os.killpg(child.pid, 9)
+    except (OSError, AttributeError):
+        child.kill()
+    child.wait()
+
+
+def run_mutant(name, base, source):
+    """Return why a mutant was not caught, None where it was."""
+    mutant = MUTANTS[name]
+    with tempfile.TemporaryDirectory(prefix="mcpkit-mutant-") as place:
+        folder = pathlib.Path(place)
+        prepare(folder)
+        shutil.copytree(base / "__pycache__", folder / "__pycache__",
+                        ignore=shutil.ignore_patterns("mcpkit.*"))
+        (folder / "mcpkit.py").write_text(source.replace(mutant.old, mutant.new), encoding="utf-8")
+        code, output = run_tests(folder, [mutant.test])
+    if code == 0:
+        return f"survived test_{mutant.test}"
+    # 1: tests have failed; below 0: it took too long, or ended the tests themselves.
+    return None if code == 1 or code < 0 else f"was not tested: {output[-500:]}"
+
+
+def main(words=None):
+    """Run mutants; return 0 when all are caught, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="words of a mutant's name")
+    parser.add_argument("--jobs", type=int, default=2, help="at a time (%(default)s)")
+    options = parser.parse_args(words)
+    source, started = (ROOT / "mcpkit.py").read_text(encoding="utf-8"), time.monotonic()
+    faults = find_faults(source)
+    chosen = [name for name in MUTANTS if not options.names
+              or any(word in name for word in options.names)]
+    with tempfile.TemporaryDirectory(prefix="mcpkit-mutants-") as place:
+        base = pathlib.Path(place)
+        prepare(base)
+        code, output = run_tests(base, {MUTANTS[name].test for name in chosen})
+        if faults or code != 0:
+            print(*faults, *([] if code == 0 else ["unmutated, tests fail:", output]), sep="\n")
+            return 1
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            verdicts = pool.map(lambda name: run_mutant(name, base, source), chosen)
+            faults = [f"{name}: {fault}" for name, fault in zip(chosen, verdicts) if fault]
+    print(*faults, f"{len(chosen) - len(faults)} of {len(chosen)} mutants were caught, in "
+          f"{time.monotonic() - started:.0f} s", sep="\n")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
