@@ -6969,32 +6969,6 @@ def write_task(run: Callable, task: Task) -> None:
 
 
 # =============================================================================================
-# 17. SERVING
-# =============================================================================================
-# The shell around a Server: sockets, threads, clocks. HTTP with a thread for each connection, and
-# stdio. Everything that decides lies above; here bytes are moved, in time.
-
-
-def system_runtime() -> Runtime:
-    """Return the real clocks, randomness, locks, and a log on standard error.
-
-    The secret is that of MCPKIT_SECRET, for servers that answer in turn; else one of its own.
-    """
-    secret = os.environ.get("MCPKIT_SECRET", "").encode("utf-8", "surrogateescape")
-    if 0 < len(secret) < 16:
-        raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
-                         f"more, but has {len(secret)}")
-    return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
-                   secret or secrets.token_bytes(32), threading.Lock, threading.Event,
-                   threading.Condition, start_thread, log_entry, log_exception, run_handler)
-
-
-def start_thread(run: Callable[[], None]) -> None:
-    """Run a function in a thread of its own, which does not keep the process from ending."""
-    threading.Thread(target=run, daemon=True).start()
-
-
-# =============================================================================================
 # 16. THREADS
 # =============================================================================================
 # Who does the work of a service. In: jobs, and connections that may have something to say. A thread
@@ -7016,20 +6990,25 @@ class ThreadCache:
 
     def start(self, job: Callable[[], None]) -> None:
         """Have a job done at once; raises RuntimeError when there is no thread to be had."""
-        try:
-            thread = self._idle.pop()
-        except IndexError:
+        if not self._hand_out(job):
             threading.Thread(target=self._work, args=(CachedThread(job),), daemon=True,
                              name="mcpkit-thread").start()
-        else:
-            thread.job = job
-            thread.bell.release()
 
     def close(self) -> None:
         """Have all threads end: the idle ones now, the others after their jobs."""
         self._is_closed = True
-        while self._idle:
-            self.start(lambda: None)         # after which a thread sees that it may go
+        while self._hand_out(lambda: None):      # after which a thread sees that it may go
+            pass
+
+    def _hand_out(self, job: Callable[[], None]) -> bool:
+        """Have an idle thread do a job; return whether there was one."""
+        try:
+            thread = self._idle.pop()
+        except IndexError:
+            return False
+        thread.job = job
+        thread.bell.release()
+        return True
 
     def _work(self, thread: CachedThread) -> None:
         while thread.job is not None:
@@ -7209,6 +7188,32 @@ class Pace:
 
 # Elsewhere a selector knows few sockets, or misses those that are added while it waits.
 HAS_LOBBY = hasattr(selectors, "EpollSelector") or hasattr(selectors, "KqueueSelector")
+
+
+# =============================================================================================
+# 17. SERVING
+# =============================================================================================
+# The shell around a Server: sockets, threads, clocks. HTTP with a thread for each connection, and
+# stdio. Everything that decides lies above; here bytes are moved, in time.
+
+
+def system_runtime() -> Runtime:
+    """Return the real clocks, randomness, locks, and a log on standard error.
+
+    The secret is that of MCPKIT_SECRET, for servers that answer in turn; else one of its own.
+    """
+    secret = os.environ.get("MCPKIT_SECRET", "").encode("utf-8", "surrogateescape")
+    if 0 < len(secret) < 16:
+        raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
+                         f"more, but has {len(secret)}")
+    return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
+                   secret or secrets.token_bytes(32), threading.Lock, threading.Event,
+                   threading.Condition, start_thread, log_entry, log_exception, run_handler)
+
+
+def start_thread(run: Callable[[], None]) -> None:
+    """Run a function in a thread of its own, which does not keep the process from ending."""
+    threading.Thread(target=run, daemon=True).start()
 
 
 def log_line(text: str) -> None:

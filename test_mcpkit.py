@@ -6258,6 +6258,283 @@ def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path, monkeypatch):
 
 
 # =============================================================================================
+# 16. THREADS
+# =============================================================================================
+
+def do_and_name(workers):
+    """Return the thread in which workers did a job, which is over."""
+    threads, is_done = [], threading.Event()
+
+    def job():
+        threads.append(threading.current_thread())
+        is_done.set()
+
+    workers.start(job)
+    assert is_done.wait(WAIT)
+    assert wait_until(lambda: workers._idle or not threads[0].is_alive())
+    return threads[0]
+
+
+def test_jobs_one_after_the_other_are_done_by_one_thread():
+    workers = mcpkit.ThreadCache()
+    assert len({do_and_name(workers) for _ in range(5)}) == 1
+    workers.close()
+
+
+def test_jobs_at_the_same_time_are_done_by_a_thread_each_which_end_when_they_are_closed():
+    workers, barrier, threads = mcpkit.ThreadCache(), threading.Barrier(5), []
+
+    def job():
+        threads.append(threading.current_thread())
+        barrier.wait(WAIT)
+
+    for _ in range(4):
+        workers.start(job)
+    barrier.wait(WAIT)
+    workers.close()
+    for thread in threads:
+        thread.join(WAIT)
+    assert len(set(threads)) == 4 and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_worker_that_has_been_idle_for_long_ends_and_the_next_job_gets_another(monkeypatch):
+    monkeypatch.setattr(mcpkit, "IDLE_THREAD_SECONDS", 0.01)
+    workers = mcpkit.ThreadCache()
+    first = do_and_name(workers)
+    first.join(WAIT)
+    assert not first.is_alive() and not workers._idle
+    assert do_and_name(workers) is not first
+    workers.close()
+
+
+def test_a_worker_that_is_chosen_when_its_patience_ends_does_the_job():
+    worker, workers = mcpkit.CachedThread(lambda: None), mcpkit.ThreadCache()
+
+    class Bell:
+        """Rings no bell in time, and then at once: its worker was taken from the idle ones."""
+
+        waits = []
+
+        def acquire(self, timeout=None):
+            self.waits.append(timeout)
+            return timeout is None
+
+    worker.bell = Bell()
+    workers._wait(worker)
+    assert Bell.waits == [mcpkit.IDLE_THREAD_SECONDS, None]
+
+
+def build_waiting_service(monkeypatch=None):
+    """Return a service with tools that tell their thread or wait for `go`, and both Events.
+
+    With a monkeypatch nobody looks on: what takes its time must leave the lobby by itself.
+    """
+    if monkeypatch is not None:
+        monkeypatch.setattr(mcpkit, "RELIEF_SECONDS", WAIT * 2)
+    server, waits, go = Server("waiting"), threading.Event(), threading.Event()
+
+    @server.tool
+    def tell_thread() -> int:
+        return threading.get_ident()
+
+    @server.tool
+    def wait() -> bool:
+        waits.set()
+        return go.wait(WAIT)
+
+    @server.tool
+    def tell_much() -> str:
+        return "x" * 20_000_000
+
+    return mcpkit.HTTPService(server, port=0), waits, go
+
+
+def ask_tool(service, name):
+    """Return the structured content of a tool's result, be it an event of a stream."""
+    reply = ask_modern(service, "tools/call", {"name": name})
+    return json.loads(re.search(rb'"structuredContent":(\w+)', reply.body).group(1))
+
+
+def test_one_thread_serves_all_connections_as_long_as_none_takes_its_time(monkeypatch):
+    monkeypatch.setattr(mcpkit, "SLOW_SECONDS", WAIT)
+    with build_waiting_service(monkeypatch)[0] as service:
+        body = json.dumps(call("tools/call", {"name": "tell_thread"})).encode()
+        assert len({split_answers(send_raw(service, make_raw(body)))[0].body
+                    for _ in range(10)}) == 1
+
+
+def test_connections_that_rest_hold_no_thread(sample):
+    assert ask(sample, call("ping")).status == 200
+    before = threading.active_count()
+    with contextlib.ExitStack() as stack:
+        for _ in range(50):
+            sock = stack.enter_context(socket.create_connection(sample.server_address[:2], WAIT))
+            sock.sendall(make_raw(json.dumps(call("ping")).encode()))
+            assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+        assert threading.active_count() < before + 10
+
+
+def start_calls(service, name, count):
+    """Call a tool from threads of their own; return a list that their results go to, and them."""
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(ask_tool(service, name)))
+               for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return results, threads
+
+
+def test_calls_that_take_their_time_hold_up_no_other():
+    service, waits, go = build_waiting_service()
+    with service:
+        results, threads = start_calls(service, "wait", 20)
+        assert waits.wait(WAIT)
+        assert ask(service, call("ping")).json["result"] == {}
+        assert results == [] and service.pace._means["tools/call", "wait"] > 0
+        go.set()
+        for thread in threads:
+            thread.join(WAIT)
+    assert results == [True] * 20
+
+
+def send_and_wait(service, data):
+    """Send bytes and return the connection, which nobody reads."""
+    sock = socket.create_connection(service.server_address[:2], WAIT)
+    sock.sendall(data)
+    return sock
+
+
+def send_call(service, name):
+    return send_and_wait(service, make_raw(json.dumps(call("tools/call", {"name": name})).encode()))
+
+
+def call_slow_tool(service):
+    service.pace._slow_until["tools/call", "wait"] = float("inf")
+    return send_call(service, "wait")
+
+
+HOLDS = {
+    "a slow tool": call_slow_tool,
+    "half a request": lambda service: send_and_wait(service, make_raw(b"{}")[:-1]),
+    "half a head": lambda service: send_and_wait(service, b"POST /mcp HTTP/1.1\r\nHost: 127"),
+    "a refusal": lambda service: send_and_wait(service, make_raw(b"", target="/elsewhere")),
+    "a large answer": lambda service: send_call(service, "tell_much"),
+    "a stream": lambda service: listen(service, {"toolsListChanged": True}),
+}
+
+
+@cases(HOLDS)
+def test_who_waits_leaves_the_lobby_first_and_holds_up_nobody(monkeypatch, case):
+    service, _, go = build_waiting_service(monkeypatch)
+    with service:
+        with case(service):
+            assert ask(service, call("ping")).json["result"] == {}
+        go.set()
+
+
+def test_each_request_is_answered_however_often_the_attendant_is_relieved(monkeypatch, sample):
+    monkeypatch.setattr(mcpkit, "RELIEF_SECONDS", 1e-6)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        replies = pool.map(lambda _: ask(sample, call("ping")), range(400))
+        assert {reply.status for reply in replies} == {200}
+
+
+def test_without_a_thread_to_take_over_the_others_wait_for_the_one_that_is_slow(monkeypatch):
+    service, waits, go = build_waiting_service(monkeypatch)
+
+    def fail(job):
+        raise RuntimeError("can't start new thread")
+
+    with service:
+        assert ask(service, call("ping")).status == 200
+        monkeypatch.setattr(service._threads, "start", fail)
+        results, threads = start_calls(service, "wait", 1)
+        service.pace._slow_until["tools/call", "wait"] = float("inf")
+        assert waits.wait(WAIT)
+        go.set()
+        threads[0].join(WAIT)
+        assert results == [True]
+        assert ask_tool(service, "wait") is True
+        assert ask(service, call("ping")).json["result"] == {}
+
+
+def test_without_any_thread_a_connection_is_503(monkeypatch):
+    def fail(job):
+        raise RuntimeError("can't start new thread")
+
+    service = build_waiting_service()[0]
+    with service:
+        with monkeypatch.context() as patch:
+            patch.setattr(service._threads, "start", fail)
+            with send_and_wait(service, b"") as sock:
+                assert sock.recv(65536).startswith(b"HTTP/1.1 503")
+        assert ask(service, call("ping")).status == 200
+
+
+@cases(HOLDS)
+def test_where_there_is_no_lobby_each_connection_has_a_thread(monkeypatch, case):
+    monkeypatch.setattr(mcpkit, "HAS_LOBBY", False)
+    service, _, go = build_waiting_service(monkeypatch)
+    with service:
+        with case(service):
+            assert ask(service, call("ping")).json["result"] == {}
+        go.set()
+        assert service.lobby._selector is None
+
+
+def test_a_stopped_service_leaves_no_thread_behind(monkeypatch):
+    monkeypatch.setattr(mcpkit, "ATTEND_SECONDS", 0.01)
+    before = set(threading.enumerate())
+    service, waits, go = build_waiting_service()
+    with service:
+        _, threads = start_calls(service, "wait", 5)
+        assert waits.wait(WAIT)
+        go.set()
+        for thread in threads:
+            thread.join(WAIT)
+    assert wait_until(lambda: set(threading.enumerate()) <= before)
+
+
+def test_a_kind_of_requests_is_slow_by_its_mean_for_a_while():
+    pace, now = mcpkit.Pace(), 100.0
+    pace.learn("one", 0.005, now)
+    assert not pace.is_slow("one", now)                  # once is not yet a habit
+    pace.learn("one", 0.005, now)
+    assert pace.is_slow("one", now) and not pace.is_slow("two", now)
+    now += mcpkit.SLOW_AGAIN_SECONDS
+    assert not pace.is_slow("one", now)                  # it is tried again,
+    pace.learn("one", 0.005, now)
+    assert pace.is_slow("one", now)                      # and has not changed
+    now += mcpkit.SLOW_AGAIN_SECONDS
+    for _ in range(100):
+        pace.learn("one", 0.0, now)
+    pace.learn("one", 0.005, now)
+    assert not pace.is_slow("one", now)
+
+
+def test_of_kinds_that_a_stranger_makes_up_not_many_are_kept():
+    pace = mcpkit.Pace()
+    for number in range(3 * mcpkit.MAX_KINDS):
+        pace.learn(number, 0.005, 0.0)
+    assert len(pace._means) <= mcpkit.MAX_KINDS + 1
+
+
+CALL_KINDS = {
+    "a call": (call("tools/call", {"name": "x"}), ("tools/call", "x")),
+    "a list": (call("tools/list", {}), ("tools/list", None)),
+    "no params": (call("ping"), None), "a batch": ([], None), "a scalar": (1, None),
+    "a name that is a list": (call("tools/call", {"name": []}), None),
+    "params that are a list": (call("tools/call", []), None),
+}
+
+
+@cases(CALL_KINDS)
+def test_a_kind_of_requests_is_the_method_and_what_it_is_of(case):
+    value, kind = case
+    assert mcpkit.find_call_kind(value) == kind
+
+
+# =============================================================================================
 # 17. SERVING
 # =============================================================================================
 
@@ -7623,7 +7900,7 @@ def test_without_descriptors_a_connection_waits_until_there_are_some(pong, monke
 def test_a_connection_that_fails_is_logged_and_the_others_go_on():
     server = Server("x")
     with quiet_log(server) as lines, mcpkit.HTTPService(server, port=0) as service:
-        service.finish_request = fail_once(service.finish_request, ZeroDivisionError())
+        service.admit = fail_once(service.admit, ZeroDivisionError())
         with pytest.raises((http.client.HTTPException, OSError)):
             ask(service, call("ping"))
         assert ask(service, call("ping")).status == 200
@@ -7872,283 +8149,6 @@ def test_a_legacy_listener_is_told_of_changes_and_of_those_it_missed():
                 assert stream.next_event() is None            # one stream has each message
     assert [json.loads(event.data)["method"] for event in events] == [
         "notifications/prompts/list_changed", "notifications/tools/list_changed"]
-
-
-# =============================================================================================
-# 16. THREADS
-# =============================================================================================
-
-def do_and_name(workers):
-    """Return the thread in which workers did a job, which is over."""
-    threads, is_done = [], threading.Event()
-
-    def job():
-        threads.append(threading.current_thread())
-        is_done.set()
-
-    workers.start(job)
-    assert is_done.wait(WAIT)
-    assert wait_until(lambda: workers._idle or not threads[0].is_alive())
-    return threads[0]
-
-
-def test_jobs_one_after_the_other_are_done_by_one_thread():
-    workers = mcpkit.ThreadCache()
-    assert len({do_and_name(workers) for _ in range(5)}) == 1
-    workers.close()
-
-
-def test_jobs_at_the_same_time_are_done_by_a_thread_each_which_end_when_they_are_closed():
-    workers, barrier, threads = mcpkit.ThreadCache(), threading.Barrier(5), []
-
-    def job():
-        threads.append(threading.current_thread())
-        barrier.wait(WAIT)
-
-    for _ in range(4):
-        workers.start(job)
-    barrier.wait(WAIT)
-    workers.close()
-    for thread in threads:
-        thread.join(WAIT)
-    assert len(set(threads)) == 4 and not any(thread.is_alive() for thread in threads)
-
-
-def test_a_worker_that_has_been_idle_for_long_ends_and_the_next_job_gets_another(monkeypatch):
-    monkeypatch.setattr(mcpkit, "IDLE_THREAD_SECONDS", 0.01)
-    workers = mcpkit.ThreadCache()
-    first = do_and_name(workers)
-    first.join(WAIT)
-    assert not first.is_alive() and not workers._idle
-    assert do_and_name(workers) is not first
-    workers.close()
-
-
-def test_a_worker_that_is_chosen_when_its_patience_ends_does_the_job():
-    worker, workers = mcpkit.CachedThread(lambda: None), mcpkit.ThreadCache()
-
-    class Bell:
-        """Rings no bell in time, and then at once: its worker was taken from the idle ones."""
-
-        waits = []
-
-        def acquire(self, timeout=None):
-            self.waits.append(timeout)
-            return timeout is None
-
-    worker.bell = Bell()
-    workers._wait(worker)
-    assert Bell.waits == [mcpkit.IDLE_THREAD_SECONDS, None]
-
-
-def build_waiting_service(monkeypatch=None):
-    """Return a service with tools that tell their thread or wait for `go`, and both Events.
-
-    With a monkeypatch nobody looks on: what takes its time must leave the lobby by itself.
-    """
-    if monkeypatch is not None:
-        monkeypatch.setattr(mcpkit, "RELIEF_SECONDS", WAIT * 2)
-    server, waits, go = Server("waiting"), threading.Event(), threading.Event()
-
-    @server.tool
-    def tell_thread() -> int:
-        return threading.get_ident()
-
-    @server.tool
-    def wait() -> bool:
-        waits.set()
-        return go.wait(WAIT)
-
-    @server.tool
-    def tell_much() -> str:
-        return "x" * 20_000_000
-
-    return mcpkit.HTTPService(server, port=0), waits, go
-
-
-def ask_tool(service, name):
-    """Return the structured content of a tool's result, be it an event of a stream."""
-    reply = ask_modern(service, "tools/call", {"name": name})
-    return json.loads(re.search(rb'"structuredContent":(\w+)', reply.body).group(1))
-
-
-def test_one_thread_serves_all_connections_as_long_as_none_takes_its_time(monkeypatch):
-    monkeypatch.setattr(mcpkit, "SLOW_SECONDS", WAIT)
-    with build_waiting_service(monkeypatch)[0] as service:
-        body = json.dumps(call("tools/call", {"name": "tell_thread"})).encode()
-        assert len({split_answers(send_raw(service, make_raw(body)))[0].body
-                    for _ in range(10)}) == 1
-
-
-def test_connections_that_rest_hold_no_thread(sample):
-    assert ask(sample, call("ping")).status == 200
-    before = threading.active_count()
-    with contextlib.ExitStack() as stack:
-        for _ in range(50):
-            sock = stack.enter_context(socket.create_connection(sample.server_address[:2], WAIT))
-            sock.sendall(make_raw(json.dumps(call("ping")).encode()))
-            assert sock.recv(65536).startswith(b"HTTP/1.1 200")
-        assert threading.active_count() < before + 10
-
-
-def start_calls(service, name, count):
-    """Call a tool from threads of their own; return a list that their results go to, and them."""
-    results = []
-    threads = [threading.Thread(target=lambda: results.append(ask_tool(service, name)))
-               for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    return results, threads
-
-
-def test_calls_that_take_their_time_hold_up_no_other():
-    service, waits, go = build_waiting_service()
-    with service:
-        results, threads = start_calls(service, "wait", 20)
-        assert waits.wait(WAIT)
-        assert ask(service, call("ping")).json["result"] == {}
-        assert results == [] and service.pace._means["tools/call", "wait"] > 0
-        go.set()
-        for thread in threads:
-            thread.join(WAIT)
-    assert results == [True] * 20
-
-
-def send_and_wait(service, data):
-    """Send bytes and return the connection, which nobody reads."""
-    sock = socket.create_connection(service.server_address[:2], WAIT)
-    sock.sendall(data)
-    return sock
-
-
-def send_call(service, name):
-    return send_and_wait(service, make_raw(json.dumps(call("tools/call", {"name": name})).encode()))
-
-
-def call_slow_tool(service):
-    service.pace._slow_until["tools/call", "wait"] = float("inf")
-    return send_call(service, "wait")
-
-
-HOLDS = {
-    "a slow tool": call_slow_tool,
-    "half a request": lambda service: send_and_wait(service, make_raw(b"{}")[:-1]),
-    "half a head": lambda service: send_and_wait(service, b"POST /mcp HTTP/1.1\r\nHost: 127"),
-    "a refusal": lambda service: send_and_wait(service, make_raw(b"", target="/elsewhere")),
-    "a large answer": lambda service: send_call(service, "tell_much"),
-    "a stream": lambda service: listen(service, {"toolsListChanged": True}),
-}
-
-
-@cases(HOLDS)
-def test_who_waits_leaves_the_lobby_first_and_holds_up_nobody(monkeypatch, case):
-    service, _, go = build_waiting_service(monkeypatch)
-    with service:
-        with case(service):
-            assert ask(service, call("ping")).json["result"] == {}
-        go.set()
-
-
-def test_each_request_is_answered_however_often_the_attendant_is_relieved(monkeypatch, sample):
-    monkeypatch.setattr(mcpkit, "RELIEF_SECONDS", 1e-6)
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        replies = pool.map(lambda _: ask(sample, call("ping")), range(400))
-        assert {reply.status for reply in replies} == {200}
-
-
-def test_without_a_thread_to_take_over_the_others_wait_for_the_one_that_is_slow(monkeypatch):
-    service, waits, go = build_waiting_service(monkeypatch)
-
-    def fail(job):
-        raise RuntimeError("can't start new thread")
-
-    with service:
-        assert ask(service, call("ping")).status == 200
-        monkeypatch.setattr(service._threads, "start", fail)
-        results, threads = start_calls(service, "wait", 1)
-        service.pace._slow_until["tools/call", "wait"] = float("inf")
-        assert waits.wait(WAIT)
-        go.set()
-        threads[0].join(WAIT)
-        assert results == [True]
-        assert ask_tool(service, "wait") is True
-        assert ask(service, call("ping")).json["result"] == {}
-
-
-def test_without_any_thread_a_connection_is_503(monkeypatch):
-    def fail(job):
-        raise RuntimeError("can't start new thread")
-
-    service = build_waiting_service()[0]
-    with service:
-        with monkeypatch.context() as patch:
-            patch.setattr(service._threads, "start", fail)
-            with send_and_wait(service, b"") as sock:
-                assert sock.recv(65536).startswith(b"HTTP/1.1 503")
-        assert ask(service, call("ping")).status == 200
-
-
-@cases(HOLDS)
-def test_where_there_is_no_lobby_each_connection_has_a_thread(monkeypatch, case):
-    monkeypatch.setattr(mcpkit, "HAS_LOBBY", False)
-    service, _, go = build_waiting_service(monkeypatch)
-    with service:
-        with case(service):
-            assert ask(service, call("ping")).json["result"] == {}
-        go.set()
-        assert service.lobby._selector is None
-
-
-def test_a_stopped_service_leaves_no_thread_behind(monkeypatch):
-    monkeypatch.setattr(mcpkit, "ATTEND_SECONDS", 0.01)
-    before = set(threading.enumerate())
-    service, waits, go = build_waiting_service()
-    with service:
-        _, threads = start_calls(service, "wait", 5)
-        assert waits.wait(WAIT)
-        go.set()
-        for thread in threads:
-            thread.join(WAIT)
-    assert wait_until(lambda: set(threading.enumerate()) <= before)
-
-
-def test_a_kind_of_requests_is_slow_by_its_mean_for_a_while():
-    pace, now = mcpkit.Pace(), 100.0
-    pace.learn("one", 0.005, now)
-    assert not pace.is_slow("one", now)                  # once is not yet a habit
-    pace.learn("one", 0.005, now)
-    assert pace.is_slow("one", now) and not pace.is_slow("two", now)
-    now += mcpkit.SLOW_AGAIN_SECONDS
-    assert not pace.is_slow("one", now)                  # it is tried again,
-    pace.learn("one", 0.005, now)
-    assert pace.is_slow("one", now)                      # and has not changed
-    now += mcpkit.SLOW_AGAIN_SECONDS
-    for _ in range(100):
-        pace.learn("one", 0.0, now)
-    pace.learn("one", 0.005, now)
-    assert not pace.is_slow("one", now)
-
-
-def test_of_kinds_that_a_stranger_makes_up_not_many_are_kept():
-    pace = mcpkit.Pace()
-    for number in range(3 * mcpkit.MAX_KINDS):
-        pace.learn(number, 0.005, 0.0)
-    assert len(pace._means) <= mcpkit.MAX_KINDS + 1
-
-
-CALL_KINDS = {
-    "a call": (call("tools/call", {"name": "x"}), ("tools/call", "x")),
-    "a list": (call("tools/list", {}), ("tools/list", None)),
-    "no params": (call("ping"), None), "a batch": ([], None), "a scalar": (1, None),
-    "a name that is a list": (call("tools/call", {"name": []}), None),
-    "params that are a list": (call("tools/call", []), None),
-}
-
-
-@cases(CALL_KINDS)
-def test_a_kind_of_requests_is_the_method_and_what_it_is_of(case):
-    value, kind = case
-    assert mcpkit.find_call_kind(value) == kind
 
 
 def test_a_cached_thread_that_has_been_idle_for_long_ends_and_the_next_job_gets_another(monkeypatch):
