@@ -54,7 +54,7 @@ mutants:  ## break mcpkit.py in many ways, one at a time: each must fail the tes
 	@$(call with_pytest,$(PYTHON)) .ci/mutants.py
 
 cover: $(WORK)/cover/bin/python  ## run the tests, and print which lines and branches they miss
-	@MCPKIT_SCHEMA_SUITE=$(SUITE) $(WORK)/cover/bin/python .ci/cover.py $(PYTEST_ARGS) -n auto
+	@MCPKIT_SCHEMA_SUITE=$(wildcard $(SUITE)) $(WORK)/cover/bin/python .ci/cover.py $(PYTEST_ARGS) -n auto
 
 bench:  ## measure speed and size beside two yardsticks (BENCH_ARGS=--scale: costs that grow)
 	@$(PYTHON) samples/bench.py $(BENCH_ARGS)

@@ -356,6 +356,7 @@ SLOW_START_MS = 5000                   # until a stdio server has answered: some
 GREETING_SECONDS = 0.5                 # that a stranger has to say what it is
 PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
 MAX_PROBE_PAGES = 50                   # of a list that is probed
+MAX_REPORT_CHARS = 1000                # of one text in a report
 MAX_PROBES = 16                        # at the same time, of the servers in one file
 PROBE_SILENCE_SECONDS = 3.0            # that one of the deep checks waits for a byte
 AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to what it asks
@@ -3801,7 +3802,8 @@ class Auth:
 
     `verify` takes a token and returns its Principal, or None when it is worth nothing here. It
     checks what makes a token genuine (its signature, or its row in a table); one that cannot tell
-    at the moment raises TransportError. It runs in the thread of its request, for each request.
+    at the moment raises TransportError. It runs in the thread of its request, for each request, and
+    again every KEEP_ALIVE_SECONDS while a stream stands open.
 
     `authorization_servers` are the issuers whose tokens are accepted: with them the server
     publishes protected resource metadata (RFC 9728), from which clients learn where to log in.
@@ -14421,6 +14423,13 @@ class Layer(NamedTuple):
     ms: Optional[float] = None
 
 
+def trim_texts(part: dict) -> None:
+    """Cut the texts in a part of a report that are too long to be read: they quote a stranger."""
+    for name, text in part.items():
+        if isinstance(text, str) and len(text) > MAX_REPORT_CHARS:
+            part[name] = text[:MAX_REPORT_CHARS] + "..."
+
+
 # In the order in which they are passed; those of stdio among them.
 LAYERS = ("target", "name", "proxy", "tcp", "tls", "start", "http", "content", "output", "era",
           "handshake", "session", "authorization", "tools", "exit")
@@ -14598,7 +14607,7 @@ def explain_challenge(headers: Headers) -> Check:
                      "the server refuses, and does not say how to be let in",
                      "ask whoever runs it for a token", spec)
     challenges = parse_challenges(value)
-    schemes = ", ".join(shorten(challenge.scheme) for challenge in challenges)
+    schemes = shorten(", ".join(dict.fromkeys(challenge.scheme for challenge in challenges)))
     for challenge in challenges:
         metadata = challenge.params.get("resource_metadata")
         if metadata is not None:
@@ -15614,6 +15623,8 @@ class Prober:
                        for layer in self._layers],
             "trail": self._trail}
         self._deepen(report, deep, repeat)
+        for part in (*report["checks"], *report["layers"], *report["trail"], report["headline"]):
+            trim_texts(part)
         report["requests"] = sum(exchange.method != "SSE" for exchange in self._exchanges)
         report["elapsedMs"] = round((time.monotonic() - self._started) * 1000)
         return report

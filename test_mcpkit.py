@@ -1386,7 +1386,7 @@ def read_schema_suite(folder):
                     yield draft, f"{path.stem}: {group['description']}", schema, test
 
 
-@pytest.mark.skipif("MCPKIT_SCHEMA_SUITE" not in os.environ,
+@pytest.mark.skipif(not os.environ.get("MCPKIT_SCHEMA_SUITE"),
                     reason="make schema-suite SUITE=... names the suite")
 def test_every_case_of_the_json_schema_test_suite_is_right():
     wrong, count = [], collections.Counter()
@@ -18253,7 +18253,7 @@ PARAM_NAMES = ["name", "arguments", "_meta", "uri", "cursor", "ref", "argument",
                "a", "b", "requestState", "notifications", "resourceSubscriptions", "progressToken",
                "context", "requestId", *META]
 PARAM_VALUES = {
-    "name": ["greet", "folders", "order", "everything", "nothing"], "uri": ["asking://profile", "a:b"],
+    "name": ["greet", "folders", "order", "everything", "nothing"], "uri": ["asking://profile"],
     "level": ["debug", "x"], "protocolVersion": ["2025-11-25"], "arguments": [{}],
     "ref": [{"type": "ref/prompt", "name": "greet"}], "argument": [{"name": "name", "value": "A"}],
     "inputResponses": [{"user_name": {"action": "accept", "content": {"name": "Ada"}}}],
@@ -18340,6 +18340,20 @@ def test_random_bytes_never_meet_an_internal_error(name):
 def test_what_a_fuzzer_found_is_right_now(case):
     name, data = case
     FUZZ_TARGETS[name][0](data)
+
+
+def test_the_fuzzer_knows_each_target_and_makes_a_case_of_what_it_finds(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("fuzzer", str(ROOT / ".ci" / "fuzz.py"))
+    fuzzer = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fuzzer)
+    assert fuzzer.list_targets() == list(FUZZ_TARGETS)
+    monkeypatch.setattr(fuzzer, "TESTS", tmp_path / "tests.py")
+    fuzzer.TESTS.write_text("\nFINDINGS = {\n}\n")
+    for _ in range(2):
+        fuzzer.keep("json", b"\xff'")
+    kept = {}
+    exec(fuzzer.TESTS.read_text(), kept)
+    assert list(kept["FINDINGS"].values()) == [("json", b"\xff'")]
 
 
 # ---- a second opinion on schemas, where there is one: `make differential` brings it
@@ -18629,6 +18643,7 @@ LIMIT_TESTS = {
     "MAX_KINDS": "test_of_kinds_that_a_stranger_makes_up_not_many_are_kept",
     "MAX_TASK_SECONDS": "test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same",
     "MAX_PROBE_PAGES": "test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault",
+    "MAX_REPORT_CHARS": "test_whatever_a_server_says_at_length_the_probe_says_shortly",
     "MAX_PROBES": "test_the_probe_of_a_file_names_each_server_that_works_and_each_that_does_not",
     "MAX_TOKEN_CHARS": "test_a_token_is_found_in_an_authorization_header",
     "MAX_KNOWN_TOKENS": "test_the_memory_of_tokens_is_bounded_and_holds_no_token",
@@ -18922,6 +18937,36 @@ def test_nothing_that_a_server_says_is_obeyed_by_a_terminal(words, capsys):
     assert "\nX-Evil" not in shown.err
     if "--json" in options:
         json.loads(shown.out or shown.err)
+
+
+LONG = "x" * 50_000
+LONG_WINDED = {
+    "a challenge": lambda asked: http_answer(
+        b"", "401 No", "text/plain", f"WWW-Authenticate: {LONG}"),
+    "challenges": lambda asked: http_answer(
+        b"", "401 No", "text/plain", "WWW-Authenticate: " + ", ".join(
+            f"Bearer{number} a=b" for number in range(5000))),
+    "a reason": lambda asked: http_answer(b"", f"400 {LONG}"),
+    "a type": lambda asked: http_answer(b"", "200 OK", LONG),
+    "a title": lambda asked: http_answer(f"<title>{LONG}</title>".encode(), "200 OK", "text/html"),
+    "a place": lambda asked: redirect("302 There", "/" + LONG),
+    "an error": lambda asked: error_answer(-32000, "400 Bad", 1, LONG, {LONG: LONG}),
+    "a version": lambda asked: http_answer(result(asked, {"protocolVersion": LONG})),
+    "names": lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(result(asked, {
+        "tools": [{"name": LONG + str(number), "inputSchema": {"type": LONG}}
+                  for number in range(20)]}))),
+    "another protocol": lambda asked: LONG.encode(),
+    "a header": lambda asked: HEAD_OK + LONG.encode(),
+}
+
+
+@cases(LONG_WINDED)
+def test_whatever_a_server_says_at_length_the_probe_says_shortly(case):
+    with Peer(case) as peer:
+        report = mcpkit.probe(peer.url, timeout=5)
+    parts = [*report["checks"], *report["layers"], *report["trail"], report["headline"]]
+    texts = [text for part in parts for text in part.values() if isinstance(text, str)]
+    assert texts and max(map(len, texts)) <= mcpkit.MAX_REPORT_CHARS + 3
 
 
 def test_nothing_that_a_server_says_is_markup_in_a_report(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Have everything go wrong around mcpkit for a while, and see that nothing is lost and nothing kept.
+"""Have everything go wrong around mcpkit for a while, and see that nothing is lost or kept.
 
     python .ci/soak.py [--seconds 60] [--seed N] [STAGE ...]
 
@@ -51,6 +51,7 @@ def build_server():
     """Return a server whose tools do all that a tool should not."""
     clock, real_time = [0.0], time.time
     time.time = lambda: real_time() + clock[0]       # before the server takes it as its own
+    mcpkit.IDLE_THREAD_SECONDS = 1.0                 # or all would take its time to be level
     server = mcpkit.Server("soak", sessions=True)
     released = threading.Event()
 
@@ -165,11 +166,16 @@ class Served:
         line = self.process.stdout.readline().decode()
         match = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         if match is None:
-            raise SystemExit(f"the server did not start: {line}{self.errors.read_text()}")
+            raise RuntimeError(f"the server did not start: {line}{self.errors.read_text()}")
         self.address = ("127.0.0.1", int(match.group(1)))
-        threading.Thread(target=shutil.copyfileobj, daemon=True,
-                         args=(self.process.stdout, open(os.devnull, "wb"))).start()
+        threading.Thread(target=self._drain, daemon=True).start()
         return self
+
+    def _drain(self):
+        """Read what it prints away, until nobody is left who could print."""
+        with self.process.stdout as pipe:
+            for _ in iter(lambda: pipe.read1(65536), b""):
+                pass
 
     @property
     def url(self):
@@ -208,13 +214,13 @@ def serve(soak, folder, *options, **more):
     finally:
         if served.process.poll() is None:
             soak.expect(served.kill(signal.SIGTERM) == 0, "a server did not end as it should")
-        served.process.stdout.close()
         check_remains(soak, served)
 
 
 def check_remains(soak, served):
     """See that a server which has ended left no process, and no traceback that nobody wanted."""
-    soak.expect(wait_until(lambda: not served.has_survivors()), "a process has survived")
+    if not soak.expect(wait_until(lambda: not served.has_survivors()), "a process has survived"):
+        os.killpg(served.process.pid, signal.SIGKILL)
     for line in served.find_tracebacks():
         soak.expect(False, f"a traceback in the log: {line}")
 
@@ -290,6 +296,9 @@ class FileSocket:
 
     def close(self):
         """Leave it open: the next answer is in it."""
+
+    def flush(self):
+        """There is nothing to be flushed, also when the file has been closed."""
 
 
 def ask(address, message, *headers):
@@ -372,12 +381,18 @@ def be_a_task(soak, served):
     """Have a task begun, and look until it is done."""
     word, size = soak.new_word(), soak.random.choice([0, 1000])
     task_id = begin_task(served, word, size)
+    soak.expect(find_text(find_end(soak, served, task_id)) == word + "." * size,
+                "a task has not its own result")
+    soak.figures["tasks"] += 1
+
+
+def find_end(soak, served, task_id):
+    """Return what a server says of a task when that has ended, None where it knows none."""
     looks = collections.deque(maxlen=1)
     soak.expect(wait_until(lambda: looks.append(find_task(served, task_id)) or
                            looks[0] is None or looks[0]["status"] != "working"),
                 "a task did not end")
-    soak.expect(find_text(looks[0]) == word + "." * size, "a task has not its own result")
-    soak.figures["tasks"] += 1
+    return looks[0]
 
 
 def begin_task(served, word, size=0):
@@ -559,25 +574,24 @@ def crowd(soak, served, *extras, may_break=False):
 
 def run_traffic(soak, folder, deadline):
     """Everybody at once, handlers that fail, a clock that jumps: nothing may grow."""
-    with serve(soak, folder, "--state", folder / "state", "--session-seconds", 1, "--ask-seconds", 1,
-               "--task-seconds", 1e7, "--max-tasks", 50) as served:
-        run_crowd(soak, served, min(time.monotonic() + 3, deadline))       # to be warm
+    with serve(soak, folder, "--state", folder / "state", "--session-seconds", 1, "--ask-seconds",
+               1, "--task-seconds", 1e7, "--max-tasks", 50) as served:
+        seconds = max(2.0, (deadline - time.monotonic()) / 4)
+        run_crowd(soak, served, seconds)       # to be warm
         before = settle(soak, served, None)
-        middle = time.monotonic() + max(3, (deadline - time.monotonic()) / 2)
-        run_crowd(soak, served, middle)
+        run_crowd(soak, served, seconds)
         between = settle(soak, served, before)
-        run_crowd(soak, served, deadline)
+        run_crowd(soak, served, seconds)
         after = settle(soak, served, before)
         growth = after["blocks"] - between["blocks"]
         soak.expect(growth < 0.05 * between["blocks"],
                     f"memory grew by {growth:,} blocks of {between['blocks']:,}")
 
 
-def run_crowd(soak, served, deadline):
-    """Have all callers at a server until a time."""
+def run_crowd(soak, served, seconds):
+    """Have all callers at a server for a time."""
     with crowd(soak, served, turn_the_clock):
-        while time.monotonic() < deadline:
-            time.sleep(0.05)
+        time.sleep(seconds)
 
 
 def settle(soak, served, before):
@@ -608,11 +622,11 @@ def run_kill(soak, folder, deadline):
         with crowd(soak, served, lambda *_: note_task(soak, served, known), may_break=True):
             time.sleep(soak.random.uniform(0.3, 1.5))
             served.kill()
-        served.process.stdout.close()
+        check_remains(soak, served)
         soak.figures["kills"] += 1
     with serve(soak, folder, *options) as served:
         for task_id, (word, is_done) in known.items():
-            check_task(soak, find_task(served, task_id), word, is_done)
+            check_task(soak, find_end(soak, served, task_id), word, is_done)
     left = sorted(path.name for path in folder.glob("state*"))
     soak.expect(left == ["state"], f"beside the state file there is still {left}")
 
@@ -657,7 +671,7 @@ def run_stop(soak, folder, deadline):
         soak.figures["stops"] += 1
     with serve(soak, folder, *options) as served:
         for task_id, (word, is_done) in known.items():
-            check_task(soak, find_task(served, task_id), word, is_done)
+            check_task(soak, find_end(soak, served, task_id), word, is_done)
 
 
 def run_workers(soak, folder, deadline):
@@ -679,9 +693,8 @@ def run_workers(soak, folder, deadline):
                     "a worker that was killed was not replaced")
         soak.figures["kills"] += 1
     for task_id, (word, is_done) in known.items():
-        check_task(soak, find_task(served, task_id), word, is_done)
+        check_task(soak, find_end(soak, served, task_id), word, is_done)
     served.kill()
-    served.process.stdout.close()
     check_remains(soak, served)
 
 
@@ -951,7 +964,11 @@ def main(words=None):
         run, share = STAGES[name]
         started, before = time.monotonic(), count_own()
         with tempfile.TemporaryDirectory(prefix="mcpkit-soak-") as folder:
-            run(soak, pathlib.Path(folder), started + options.seconds * share / shares)
+            try:
+                run(soak, pathlib.Path(folder), started + options.seconds * share / shares)
+            except Exception as error:
+                traceback.print_exc()
+                soak.expect(False, f"{name} broke off: {type(error).__name__}: {error}")
         soak.expect(wait_until(lambda: count_own() <= before),
                     f"the clients of {name} left threads or descriptors: {count_own()}, {before}")
         print(f"soak: {name} took {time.monotonic() - started:.0f} s", flush=True)
