@@ -10853,9 +10853,9 @@ class Connection:
                 raise Disconnected(f"connection: {self._way.address} closed the connection "
                                    "without an answer")
             end = _HEAD_END.search(data, start)
-            if end is None and (not more or len(data) > ANSWER_HEAD_BYTES or not data.startswith(
-                    b"HTTP/"[:len(data)])):
-                self._parse_head(data)                   # most often this tells what it is
+            if not data.startswith(b"HTTP/"[:len(data)]):
+                self._parse_head(data)                   # which says what it is
+            if end is None and (not more or len(data) > ANSWER_HEAD_BYTES):
                 raise refuse_answer(self._way, "the head of its answer does not end")
         self.put_back(bytes(data[end.end():]))
         return bytes(data[:end.start()])
