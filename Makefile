@@ -11,9 +11,10 @@ PYTEST_ARGS ?= -q
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
 
-test:  ## run the tests, as many at a time as there are cores (brings what that takes)
+test:  ## run the tests, two at a time on each core (brings what that takes)
 	@python=$(call with_pytest,$(PYTHON)); $$python -W error -m pytest $(PYTEST_ARGS) \
-	    $$($$python -c 'import xdist; print("--dist worksteal -n auto")' 2>/dev/null) test_mcpkit.py
+	    $$($$python -c 'import os, xdist; print("--dist worksteal -n", 2 * os.cpu_count())' \
+	        2>/dev/null) test_mcpkit.py
 
 test-all:  ## run the tests on each CPython from 3.9 to 3.13 that is found
 	@for python in $(PYTHONS); do \
