@@ -38,26 +38,25 @@ Contents
     13. SERVER                  pure
     14. HANDLER RESULTS         pure
     15. STATE FILE
-    16. THREADS
-    17. SERVING
-    18. WORKERS
-    19. CLIENT                  pure
-    20. AUTHORIZATION           pure
-    21. TRANSCRIPTS             pure
-    22. HTTP CLIENT
-    23. CLIENT TRANSPORTS
-    24. LOGIN
-    25. CLIENT API
-    26. PROBE CHECKS            pure
-    27. PROBE FINDINGS          pure
-    28. PROBE DISCOVERY
-    29. PROBE
-    30. PROBE REPORTS           pure
-    31. MOCK ANSWERS            pure
-    32. FAULTS                  pure
-    33. RECORD AND REPLAY
-    34. CONFIGURATION           pure
-    35. COMMAND LINE
+    16. SERVING
+    17. WORKERS
+    18. CLIENT                  pure
+    19. AUTHORIZATION           pure
+    20. TRANSCRIPTS             pure
+    21. HTTP CLIENT
+    22. CLIENT TRANSPORTS
+    23. LOGIN
+    24. CLIENT API
+    25. PROBE CHECKS            pure
+    26. PROBE FINDINGS          pure
+    27. PROBE DISCOVERY
+    28. PROBE
+    29. PROBE REPORTS           pure
+    30. MOCK ANSWERS            pure
+    31. FAULTS                  pure
+    32. RECORD AND REPLAY
+    33. CONFIGURATION           pure
+    34. COMMAND LINE
 """
 from __future__ import annotations
 
@@ -76,7 +75,6 @@ import os
 import re
 import secrets
 import select
-import selectors
 import socket
 import socketserver
 import string
@@ -336,13 +334,7 @@ KEEP_ALIVE_SECONDS = 15.0
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
 REFUSED_SECONDS = 2.0                  # that a refused client has to see why, as it still sends
 DRAIN_SECONDS = 0.25                   # before that, in which a connection ends with its answer
-IDLE_THREAD_SECONDS = 10.0             # that an idle thread waits for something to do
-RELIEF_SECONDS = 0.005                 # that a request may keep others waiting
-SLOW_SECONDS = 0.0002                  # that a kind of requests may do so in the mean
-SLOW_AGAIN_SECONDS = 1.0               # until it is tried again
-ATTEND_SECONDS = 1.0
-MAX_KINDS = 1000                       # of requests, whose pace is known
-SEND_AT_ONCE = 65536                   # bytes that a client takes in without our waiting
+IDLE_THREAD_SECONDS = 10.0             # that an idle thread waits for another connection
 WORKER_SECONDS = 30.0                  # that a worker may take before it serves
 STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
 REPLACE_SECONDS = 0.25                 # before a worker that died again is replaced; then doubled
@@ -3708,16 +3700,6 @@ def classify_message(route: Route, offer: Offer) -> None:
         check(route, offer)
 
 
-def find_call_kind(value: Any) -> Hashable:
-    """Return what requests have in common that take about as long: the method and what it is of."""
-    try:
-        kind = value["method"], value["params"].get("name")
-        hash(kind)
-        return kind
-    except (TypeError, KeyError, AttributeError):
-        return None
-
-
 # ---- What the log says of a request, whatever became of it.
 
 _TRACEPARENT = re.compile("00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -6971,11 +6953,29 @@ def write_task(run: Callable, task: Task) -> None:
 
 
 # =============================================================================================
-# 16. THREADS
+# 16. SERVING
 # =============================================================================================
-# Who does the work of a service. In: jobs, and connections that may have something to say. A thread
-# is cheap to keep and dear to change to: idle ones are kept for the next job, and one serves all
-# connections as long as none of them keeps the others waiting.
+# The shell around a Server: sockets, threads, clocks. HTTP with a thread for each connection, and
+# stdio. Everything that decides lies above; here bytes are moved, in time.
+
+
+def system_runtime() -> Runtime:
+    """Return the real clocks, randomness, locks, and a log on standard error.
+
+    The secret is that of MCPKIT_SECRET, for servers that answer in turn; else one of its own.
+    """
+    secret = os.environ.get("MCPKIT_SECRET", "").encode("utf-8", "surrogateescape")
+    if 0 < len(secret) < 16:
+        raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
+                         f"more, but has {len(secret)}")
+    return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
+                   secret or secrets.token_bytes(32), threading.Lock, threading.Event,
+                   threading.Condition, start_thread, log_entry, log_exception, run_handler)
+
+
+def start_thread(run: Callable[[], None]) -> None:
+    """Run a function in a thread of its own, which does not keep the process from ending."""
+    threading.Thread(target=run, daemon=True).start()
 
 
 class ThreadCache:
@@ -7038,184 +7038,6 @@ class CachedThread:
         self.job: Optional[Callable[[], None]] = job
         self.bell = threading.Lock()         # held, until it rings
         self.bell.acquire()
-
-
-class Lobby:
-    """Where connections wait for their next request, and a thread that attends to them.
-
-    The attendant answers what comes by itself, one request after the other, for to change threads
-    costs more than most answers do. Who may take its time leaves the lobby first, and another
-    thread attends; so it does, by the relief that looks on, when a request has taken longer than
-    RELIEF_SECONDS. There are as many threads as there are requests that take their time.
-    """
-
-    def __init__(self, threads: ThreadCache):
-        self._threads = threads
-        self._selector: Any = None           # made at first use: it is not to be shared by a fork
-        self._lock = threading.Lock()
-        self._seat: Any = None               # the attendant's, a new object for each; guarded by
-        self._served: Optional[HTTPHandler] = None     # _lock, as is whom the attendant serves
-        self._turns = 0                      # how often an attendant has served anybody
-        self._is_busy = threading.Event()    # the relief looks on
-        self._closed = threading.Event()
-
-    def add(self, connection: HTTPHandler) -> None:
-        """Have a connection wait for a request; raises RuntimeError where there are no threads."""
-        with self._lock:
-            if self._selector is None:
-                self._open()
-            if not self._closed.is_set():
-                self._selector.register(connection.connection, selectors.EVENT_READ, connection)
-                return
-        connection.close()
-
-    def leave(self, connection: HTTPHandler) -> None:
-        """Have another thread attend, if it is this one that does: what comes may take its time."""
-        if self._served is connection:
-            with self._lock:
-                if self._served is connection:
-                    self._hand_over()
-
-    def close(self) -> None:
-        """Have the threads end; who is still served is closed afterwards."""
-        with self._lock:
-            self._closed.set()
-            self._seat = self._served = None
-        self._is_busy.set()
-
-    def _open(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        try:
-            self._seat_another()
-            self._threads.start(self._relieve)
-        except RuntimeError:                 # no thread to be had
-            self._selector = self._seat = None
-            raise
-
-    def _seat_another(self) -> None:
-        former, self._seat = self._seat, object()
-        try:
-            self._threads.start(functools.partial(self._attend, self._seat))
-        except RuntimeError:
-            self._seat = former
-            raise
-
-    def _hand_over(self) -> None:
-        """Have another thread attend while this one goes on with whom it serves. Holds the lock."""
-        if self._closed.is_set():
-            return
-        # All that is left to the next one is in order before it starts, for it waits for no lock.
-        served, self._served = self._served, None
-        self._selector.unregister(served.connection)
-        try:
-            self._seat_another()
-        except RuntimeError:                 # no thread to be had: the others must wait
-            self._selector.register(served.connection, selectors.EVENT_READ, served)
-            self._served = served
-
-    def _attend(self, seat: Any) -> None:
-        while self._seat is seat:
-            for key, _ in self._selector.select(ATTEND_SECONDS):
-                if not self._serve(key.data, seat):
-                    return
-        self._selector.close()               # the lobby is closed; nobody else waits with it
-
-    def _serve(self, connection: HTTPHandler, seat: Any) -> bool:
-        """Serve a connection that has sent something; return whether the seat is still ours."""
-        self._served = connection
-        self._turns += 1
-        if not self._is_busy.is_set():
-            self._is_busy.set()
-        goes_on = connection.serve()
-        with self._lock:
-            is_seated = self._seat is seat
-            if is_seated:
-                self._served = None
-                if not goes_on:
-                    self._selector.unregister(connection.connection)
-        if not goes_on:
-            connection.close()
-        elif not is_seated:
-            self.add(connection)
-        return is_seated
-
-    def _relieve(self) -> None:
-        """Have another thread attend whenever the attendant is still where it was a while ago."""
-        while not self._closed.is_set():
-            self._is_busy.wait()
-            turns = self._turns
-            self._closed.wait(RELIEF_SECONDS)
-            with self._lock:
-                if self._served is None:
-                    self._rest(turns)
-                elif turns == self._turns:
-                    self._served.note_delay()
-                    self._hand_over()
-
-    def _rest(self, turns: int) -> None:
-        """Look on no longer, if nothing has come for a while."""
-        if turns == self._turns and not self._closed.is_set():
-            self._is_busy.clear()
-            if self._served is not None:     # it came in between, and saw that we look on
-                self._is_busy.set()
-
-
-class Pace:
-    """Which kinds of requests had better leave the lobby before they are served.
-
-    That is learned from how long those that did not have kept others waiting, in the mean of late,
-    and forgotten after SLOW_AGAIN_SECONDS: what was slow because all was busy may be fast again.
-    """
-
-    def __init__(self) -> None:
-        self._means: Dict[Hashable, float] = {}
-        self._slow_until: Dict[Hashable, float] = {}
-
-    def is_slow(self, kind: Hashable, now: float) -> bool:
-        """Return whether nobody should wait for a kind now."""
-        return kind in self._slow_until and now < self._slow_until[kind]
-
-    def learn(self, kind: Hashable, seconds: float, now: float) -> None:
-        """Take in how long others may have had to wait for a request."""
-        mean = self._means.get(kind, 0.0)
-        mean += (seconds - mean) / 32
-        if mean > SLOW_SECONDS:
-            self._slow_until[kind] = now + SLOW_AGAIN_SECONDS
-            mean = SLOW_SECONDS
-        if len(self._means) > MAX_KINDS:
-            self._means.clear()
-            self._slow_until.clear()
-        self._means[kind] = mean
-
-
-# Elsewhere a selector knows few sockets, or misses those that are added while it waits.
-HAS_LOBBY = hasattr(selectors, "EpollSelector") or hasattr(selectors, "KqueueSelector")
-
-
-# =============================================================================================
-# 17. SERVING
-# =============================================================================================
-# The shell around a Server: sockets, threads, clocks. HTTP with a thread for each connection, and
-# stdio. Everything that decides lies above; here bytes are moved, in time.
-
-
-def system_runtime() -> Runtime:
-    """Return the real clocks, randomness, locks, and a log on standard error.
-
-    The secret is that of MCPKIT_SECRET, for servers that answer in turn; else one of its own.
-    """
-    secret = os.environ.get("MCPKIT_SECRET", "").encode("utf-8", "surrogateescape")
-    if 0 < len(secret) < 16:
-        raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
-                         f"more, but has {len(secret)}")
-    return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
-                   secret or secrets.token_bytes(32), threading.Lock, threading.Event,
-                   threading.Condition, start_thread, log_entry, log_exception, run_handler)
-
-
-def start_thread(run: Callable[[], None]) -> None:
-    """Run a function in a thread of its own, which does not keep the process from ending."""
-    threading.Thread(target=run, daemon=True).start()
 
 
 def log_line(text: str) -> None:
@@ -7344,17 +7166,11 @@ class SocketReader:
     Bytes that came beyond what was asked for (pipelined requests) wait in its buffer.
     """
 
-    def __init__(self, sock: socket.socket, limits: Limits, leave: Callable[[], None]):
+    def __init__(self, sock: socket.socket, limits: Limits):
         self._sock = sock
         self._limits = limits
-        self._leave = leave                  # called before it waits for more of a request
         self._buffer = b""
         self._is_idle_patience = False       # whether the socket waits for idle_seconds now
-
-    @property
-    def has_more(self) -> bool:
-        """Whether something of the next request is here already."""
-        return self._buffer != b""
 
     def read_head(self) -> Optional[bytes]:
         """Return the bytes of the next request's head, None when the client has gone.
@@ -7435,14 +7251,11 @@ class SocketReader:
     def _receive(self, deadline: Optional[float]) -> bool:
         """Take in what comes next; return False at the end. No deadline: the idle time."""
         if deadline is not None:
+            self._is_idle_patience = False
             if time.monotonic() >= deadline:
                 raise HTTPRefusal(408, f"the request did not arrive within "
                                   f"{self._limits.read_seconds:g} s")
-            if not _is_ready(self._sock, "in"):      # heads and bodies often come one by one
-                self._leave()
-                self._is_idle_patience = False
-                set_patience(self._sock, socket.SO_RCVTIMEO,
-                             max(0.001, deadline - time.monotonic()))
+            set_patience(self._sock, socket.SO_RCVTIMEO, max(0.001, deadline - time.monotonic()))
         elif not self._is_idle_patience:
             self._is_idle_patience = True
             set_patience(self._sock, socket.SO_RCVTIMEO, self._limits.idle_seconds)
@@ -7523,7 +7336,6 @@ class HTTPChannel(Channel):
 
         A reader that is too slow is disconnected: by the watcher, for it may hang in a write.
         """
-        self._handler.leave()
         self._followed = stream
         stream.attach(self, after)
         with self._lock:
@@ -7667,19 +7479,16 @@ class HTTPChannel(Channel):
             self._lose_client()
 
 
-class HTTPHandler:
+class HTTPHandler(socketserver.BaseRequestHandler):
     """One connection of an HTTPService: request after request, each answered in one write."""
 
     server: HTTPService
 
-    def __init__(self, request: socket.socket, client_address: Any, server: HTTPService):
-        self.request = self.connection = request
-        self.client_address, self.server = client_address, server
-        self.close_connection = False
-        self.idle_since: Optional[float] = time.monotonic()      # None while it is served
-        self.reader = SocketReader(self.connection, self.server.mcp.limits, self.leave)
-        # What is written is whole: nothing is gained by waiting for more.
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    def setup(self) -> None:
+        """Prepare to read requests with a reader of our own: strict, fast and bounded in time."""
+        self.connection = self.request
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.reader = SocketReader(self.connection, self.server.mcp.limits)
         set_patience(self.connection, socket.SO_SNDTIMEO, self.server.mcp.limits.read_seconds)
         self.principal: Optional[Principal] = None       # who sent the request being served
 
@@ -7703,46 +7512,16 @@ class HTTPHandler:
             return False
         return known[:2] == self.principal[:2]           # subject and scopes
 
-    def serve(self) -> bool:
-        """Answer what has come; return whether the connection goes on. Never raises."""
-        self.idle_since = None
-        try:
+    def handle(self) -> None:
+        """Serve the connection until one of the two sides has it closed."""
+        self.close_connection = False
+        while not self.close_connection:
             self.handle_one_request()
-            while self.reader.has_more and not self.close_connection:
-                self.handle_one_request()
-        except Exception:
-            self.close_connection = True
-            self.server.handle_error(self.request, self.client_address)
-        self.idle_since = time.monotonic()
-        return not self.close_connection
-
-    def has_been_idle(self, now: float) -> bool:
-        """Return whether the client has sent nothing for too long."""
-        since = self.idle_since
-        return since is not None and now - since > self.server.mcp.limits.idle_seconds
-
-    def serve_to_end(self) -> None:
-        """Answer all that comes, and close the connection."""
-        while self.serve():
-            pass
-        self.close()
-
-    def leave(self) -> None:
-        """Have nobody wait for this connection: what it does now may take its time."""
-        self.server.lobby.leave(self)
-
-    def note_delay(self) -> None:
-        """Learn from having kept others waiting until the relief came."""
-        self.server.pace.learn(self.kind, RELIEF_SECONDS, time.monotonic())
-
-    def close(self) -> None:
-        """Close the connection, and count it out."""
-        self.server.end_connection(self)
 
     def handle_one_request(self) -> None:
         """Read and answer one request; afterwards the connection is in step, or closed."""
         self.close_connection, self.is_http_1_0, self.omits_body = True, False, False
-        self.origin = self.started = self.status = self.head = self.channel = self.kind = None
+        self.origin = self.started = self.status = self.head = self.channel = None
         try:
             data = self.reader.read_head()
             if data is None:
@@ -7805,20 +7584,13 @@ class HTTPHandler:
         except ValueError as error:
             answer = build_refusal(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
         else:
-            channel.value, self.kind = value, find_call_kind(value)
+            channel.value = value
             if session is not None:
                 self._join_session(session, value, channel)
-            started = time.monotonic()
-            is_slow = service.pace.is_slow(self.kind, started)
-            if is_slow:
-                self.leave()
             service.watched.add(channel)
             try:
                 answer = mcp.receive(value, head.headers, session, channel, mcp.keeps_sessions)
             finally:
-                now = time.monotonic()
-                if not is_slow and now - started < RELIEF_SECONDS:
-                    service.pace.learn(self.kind, now - started, now)
                 service.watched.discard(channel)
                 if session is not None:
                     session.channels.discard(channel)
@@ -7922,8 +7694,6 @@ class HTTPHandler:
 
     def send_bytes(self, data: bytes) -> bool:
         """Send bytes; return whether the client still takes them."""
-        if len(data) > SEND_AT_ONCE:
-            self.leave()
         try:
             sent = self.connection.send(data)        # nearly always all of it
             if sent < len(data):
@@ -7954,7 +7724,6 @@ class HTTPHandler:
 
         Closing at once would reset the connection, and the client would never see why.
         """
-        self.leave()
         try:
             self.connection.shutdown(socket.SHUT_WR)
             deadline = time.monotonic() + REFUSED_SECONDS
@@ -8038,9 +7807,7 @@ class HTTPService(socketserver.TCPServer):
         self.watched: set = set()            # channels of requests that are being served
         self._date = (0, "")
         self._threads = ThreadCache()
-        self.lobby = Lobby(self._threads)
-        self.pace = Pace()
-        self._connections: set = set()       # those that are open; guarded by _changed
+        self._connections: set = set()       # the open sockets; guarded by _changed
         self._changed = threading.Condition()          # notified when a connection has ended
         self._turned_away: deque = deque()   # sockets of connections too many, with their time
         if listener is not None:
@@ -8108,12 +7875,11 @@ class HTTPService(socketserver.TCPServer):
         for channel in tuple(self.watched):
             channel.close()
         with self._changed:
-            for handler in self._connections:
-                _end_input(handler.connection)
+            for connection in self._connections:
+                _end_input(connection)
             self._changed.wait_for(lambda: not self._connections, seconds)
         for channel in tuple(self.watched):
             channel.abandon()
-        self.lobby.close()
         self._threads.close()
 
     def get_request(self) -> Tuple[Any, Any]:
@@ -8130,33 +7896,34 @@ class HTTPService(socketserver.TCPServer):
         return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Have a connection served, or say at once that there are too many."""
-        handler = None
+        """Serve a connection in a thread, or say at once that there are too many."""
         with self._changed:
-            if len(self._connections) < self.mcp.limits.max_connections:
-                handler = self.RequestHandlerClass(request, client_address, self)
-                self._connections.add(handler)
-        try:
-            if handler is None:
+            accepted = len(self._connections) < self.mcp.limits.max_connections
+            if accepted:
+                self._connections.add(request)
+        if accepted:
+            try:
+                self._threads.start(functools.partial(self._serve_connection, request,
+                                                      client_address))
+            except RuntimeError:                  # no thread to be had
+                self._count_out(request)
                 self._refuse_connection(request)
-            elif HAS_LOBBY:
-                self.lobby.add(handler)
-            else:
-                self._threads.start(handler.serve_to_end)
-        except RuntimeError:                      # no thread to be had
-            self._count_out(handler)
+        else:
             self._refuse_connection(request)
 
-    def end_connection(self, handler: HTTPHandler) -> None:
-        """Close a connection, and count it out."""
+    def _serve_connection(self, request: socket.socket, client_address: Any) -> None:
+        """Serve a connection to its end, and count it out."""
         try:
-            self.shutdown_request(handler.request)
+            self.finish_request(request, client_address)
+        except Exception:
+            self.handle_error(request, client_address)
         finally:
-            self._count_out(handler)
+            self.shutdown_request(request)
+            self._count_out(request)
 
-    def _count_out(self, handler: HTTPHandler) -> None:
+    def _count_out(self, request: socket.socket) -> None:
         with self._changed:
-            self._connections.discard(handler)
+            self._connections.discard(request)
             self._changed.notify_all()
 
     def _refuse_connection(self, request: socket.socket) -> None:
@@ -8220,9 +7987,6 @@ class HTTPService(socketserver.TCPServer):
             self._close_turned_away(MAX_TURNED_AWAY)
             for channel in tuple(self.watched):
                 channel.watch(now)
-            for handler in tuple(self._connections):
-                if handler.has_been_idle(now):
-                    _end_input(handler.connection)
         self._close_turned_away(0)
 
 
@@ -8289,7 +8053,6 @@ class StdioService:
         self._reader = reader
         self._writer = writer
         self._grace_seconds = grace_seconds
-        self._threads = ThreadCache()
         self._lock = threading.Lock()                   # one line at a time
         self._running: set = set()                      # channels; guarded by _changed
         self._changed = threading.Condition()           # notified when a message has been served
@@ -8322,7 +8085,6 @@ class StdioService:
         self._close_session()
         with self._changed:
             self._changed.wait_for(lambda: not self._running, seconds)
-        self._threads.close()
 
     def _read_line(self) -> Optional[bytes]:
         """Return the next line, None at the end; one that is too long is answered and skipped."""
@@ -8352,7 +8114,7 @@ class StdioService:
                 self._finish(channel, build_busy_answer(value, limit))
                 return
             try:
-                self._threads.start(functools.partial(self._answer, channel))
+                threading.Thread(target=self._answer, args=(channel,), daemon=True).start()
                 return
             except RuntimeError:                  # no more threads: serve it here, others wait
                 pass
@@ -8543,7 +8305,7 @@ def pin_process(number: int) -> bool:
 
 
 # =============================================================================================
-# 18. WORKERS
+# 17. WORKERS
 # =============================================================================================
 # Processes that serve one address together. The first binds it, forks the workers and looks after
 # them; it runs no server and has no threads, for only such a process may fork. Workers have nothing
@@ -8807,7 +8569,7 @@ def has_terminal() -> bool:
 
 
 # =============================================================================================
-# 19. CLIENT
+# 18. CLIENT
 # =============================================================================================
 # In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
 # decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
@@ -9280,7 +9042,7 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 20. AUTHORIZATION
+# 19. AUTHORIZATION
 # =============================================================================================
 # In: what a server that refuses us says, and the documents and answers it leads to. Out: whom to
 # ask for a token, for what, and in which words. Clock, randomness and signatures come in as
@@ -9789,7 +9551,7 @@ def build_proof_claims(method: str, url: str, token_id: str, now: float,
 
 
 # =============================================================================================
-# 21. TRANSCRIPTS
+# 20. TRANSCRIPTS
 # =============================================================================================
 # In: exchanges. Out: the text of an .http file, numbered and without secrets, which a person can
 # read, and exchanges again; and where two answers differ. Reader and writer are inverse to each
@@ -10374,7 +10136,7 @@ class Carried:
 
 
 # =============================================================================================
-# 22. HTTP CLIENT
+# 21. HTTP CLIENT
 # =============================================================================================
 # In: a request and how long it may take. Out: its response, or the error that says in one line
 # which layer failed. Connections are kept alive; every wait has a limit, and so has every body.
@@ -11257,7 +11019,7 @@ def complete_exchange(asked: Exchange, response: Optional[HTTPResponse], started
 
 
 # =============================================================================================
-# 23. CLIENT TRANSPORTS
+# 22. CLIENT TRANSPORTS
 # =============================================================================================
 # In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
 # each message a POST of its own, or all through the pipes of a child process.
@@ -11974,7 +11736,7 @@ class StdioTransport:
 
 
 # =============================================================================================
-# 24. LOGIN
+# 23. LOGIN
 # =============================================================================================
 # The shell around AUTHORIZATION: what fetches its documents, sends a person to the browser and
 # waits for the way back, keeps tokens in a file, and signs by the openssl program. An OAuth is all
@@ -12649,7 +12411,7 @@ class Signer:
 
 
 # =============================================================================================
-# 25. CLIENT API
+# 24. CLIENT API
 # =============================================================================================
 # The shell around a Conversation, which people use: calls in, results out, and what the server
 # tells to those who asked for it. It picks the transport, finds out the era, numbers the requests.
@@ -13312,7 +13074,7 @@ class Client:
 
 
 # =============================================================================================
-# 26. PROBE CHECKS
+# 25. PROBE CHECKS
 # =============================================================================================
 # In: a way to send one raw HTTP request. Out: what the specification says of the answers.
 # A row of RULES is one rule; its function asks a Subject, which knows the right request, with
@@ -14393,7 +14155,7 @@ def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
 
 
 # =============================================================================================
-# 27. PROBE FINDINGS
+# 26. PROBE FINDINGS
 # =============================================================================================
 # In: what was seen at a server: errors, answers, exchanges. Out: which layer that is of, what it
 # means, and what to do about it, as a Check or a Layer. Tables first: what a status, a word or a
@@ -14802,7 +14564,7 @@ def explain_ending(ending: Ending) -> Layer:
 
 
 # =============================================================================================
-# 28. PROBE DISCOVERY
+# 27. PROBE DISCOVERY
 # =============================================================================================
 # In: a page or bare host, or the refusal of a server that wants a token. Out: the endpoint, or who
 # issues tokens, with the trail of all that was asked. What is asked is decided here; the fetching
@@ -15204,7 +14966,7 @@ def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> st
 
 
 # =============================================================================================
-# 29. PROBE
+# 28. PROBE
 # =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
@@ -15984,7 +15746,7 @@ def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
 
 
 # =============================================================================================
-# 30. PROBE REPORTS
+# 29. PROBE REPORTS
 # =============================================================================================
 # In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
 # for tools. What a peer sent is escaped here, and secrets end here.
@@ -16352,7 +16114,7 @@ def format_curl(exchange: Exchange) -> str:
 
 
 # =============================================================================================
-# 31. MOCK ANSWERS
+# 30. MOCK ANSWERS
 # =============================================================================================
 # In: a transcript, or a server, and a request. Out: the answer that was recorded, with the ids of
 # the one who asks now, as parts to be sent one after another. A fault changes them on their way.
@@ -16660,7 +16422,7 @@ def list_parts(messages: Sequence[dict]) -> List[Part]:
 
 
 # =============================================================================================
-# 32. FAULTS
+# 31. FAULTS
 # =============================================================================================
 # In: the right answer to a request. Out: what a server with a known fault answers. Each is a row
 # of FAULTS, by the number of the field report that it comes from; those that are no faults but
@@ -17300,7 +17062,7 @@ def find_faults(names: Sequence[str], is_stdio: bool) -> List[Fault]:
 
 
 # =============================================================================================
-# 33. RECORD AND REPLAY
+# 32. RECORD AND REPLAY
 # =============================================================================================
 # The shells around transcripts and mocks: what sends requests again, what stands between a client
 # and a server, what serves recorded answers. What they say, and what differs, is decided above.
@@ -17620,10 +17382,7 @@ class ReplyHandler(socketserver.BaseRequestHandler):
         """Prepare to read requests as our own server does."""
         self.connection = self.request
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.reader = SocketReader(self.connection, Limits(max_body=MAX_ANSWER_BYTES), self.leave)
-
-    def leave(self) -> None:
-        """Take time: nobody waits for this connection, which has a thread to itself."""
+        self.reader = SocketReader(self.connection, Limits(max_body=MAX_ANSWER_BYTES))
 
     def handle(self) -> None:
         """Serve the connection until one of the two sides has it closed."""
@@ -18129,7 +17888,7 @@ def end_child(child: Any) -> None:
 
 
 # =============================================================================================
-# 34. CONFIGURATION
+# 33. CONFIGURATION
 # =============================================================================================
 # In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
 # There is no standard, so what is read is what the dialects have in common. Any value in such a
@@ -18355,7 +18114,7 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
 
 
 # =============================================================================================
-# 35. COMMAND LINE
+# 34. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.

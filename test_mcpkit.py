@@ -6257,10 +6257,6 @@ def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path, monkeypatch):
     assert "state" in list_files(tmp_path)
 
 
-# =============================================================================================
-# 16. THREADS
-# =============================================================================================
-
 def do_and_name(workers):
     """Return the thread in which workers did a job, which is over."""
     threads, is_done = [], threading.Event()
@@ -6297,245 +6293,8 @@ def test_jobs_at_the_same_time_are_done_by_a_thread_each_which_end_when_they_are
     assert len(set(threads)) == 4 and not any(thread.is_alive() for thread in threads)
 
 
-def test_a_worker_that_has_been_idle_for_long_ends_and_the_next_job_gets_another(monkeypatch):
-    monkeypatch.setattr(mcpkit, "IDLE_THREAD_SECONDS", 0.01)
-    workers = mcpkit.ThreadCache()
-    first = do_and_name(workers)
-    first.join(WAIT)
-    assert not first.is_alive() and not workers._idle
-    assert do_and_name(workers) is not first
-    workers.close()
-
-
-def test_a_worker_that_is_chosen_when_its_patience_ends_does_the_job():
-    worker, workers = mcpkit.CachedThread(lambda: None), mcpkit.ThreadCache()
-
-    class Bell:
-        """Rings no bell in time, and then at once: its worker was taken from the idle ones."""
-
-        waits = []
-
-        def acquire(self, timeout=None):
-            self.waits.append(timeout)
-            return timeout is None
-
-    worker.bell = Bell()
-    workers._wait(worker)
-    assert Bell.waits == [mcpkit.IDLE_THREAD_SECONDS, None]
-
-
-def build_waiting_service(monkeypatch=None):
-    """Return a service with tools that tell their thread or wait for `go`, and both Events.
-
-    With a monkeypatch nobody looks on: what takes its time must leave the lobby by itself.
-    """
-    if monkeypatch is not None:
-        monkeypatch.setattr(mcpkit, "RELIEF_SECONDS", WAIT * 2)
-    server, waits, go = Server("waiting"), threading.Event(), threading.Event()
-
-    @server.tool
-    def tell_thread() -> int:
-        return threading.get_ident()
-
-    @server.tool
-    def wait() -> bool:
-        waits.set()
-        return go.wait(WAIT)
-
-    @server.tool
-    def tell_much() -> str:
-        return "x" * 20_000_000
-
-    return mcpkit.HTTPService(server, port=0), waits, go
-
-
-def ask_tool(service, name):
-    """Return the structured content of a tool's result, be it an event of a stream."""
-    reply = ask_modern(service, "tools/call", {"name": name})
-    return json.loads(re.search(rb'"structuredContent":(\w+)', reply.body).group(1))
-
-
-def test_one_thread_serves_all_connections_as_long_as_none_takes_its_time(monkeypatch):
-    monkeypatch.setattr(mcpkit, "SLOW_SECONDS", WAIT)
-    with build_waiting_service(monkeypatch)[0] as service:
-        body = json.dumps(call("tools/call", {"name": "tell_thread"})).encode()
-        assert len({split_answers(send_raw(service, make_raw(body)))[0].body
-                    for _ in range(10)}) == 1
-
-
-def test_connections_that_rest_hold_no_thread(sample):
-    assert ask(sample, call("ping")).status == 200
-    before = threading.active_count()
-    with contextlib.ExitStack() as stack:
-        for _ in range(50):
-            sock = stack.enter_context(socket.create_connection(sample.server_address[:2], WAIT))
-            sock.sendall(make_raw(json.dumps(call("ping")).encode()))
-            assert sock.recv(65536).startswith(b"HTTP/1.1 200")
-        assert threading.active_count() < before + 10
-
-
-def start_calls(service, name, count):
-    """Call a tool from threads of their own; return a list that their results go to, and them."""
-    results = []
-    threads = [threading.Thread(target=lambda: results.append(ask_tool(service, name)))
-               for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    return results, threads
-
-
-def test_calls_that_take_their_time_hold_up_no_other():
-    service, waits, go = build_waiting_service()
-    with service:
-        results, threads = start_calls(service, "wait", 20)
-        assert waits.wait(WAIT)
-        assert ask(service, call("ping")).json["result"] == {}
-        assert results == [] and service.pace._means["tools/call", "wait"] > 0
-        go.set()
-        for thread in threads:
-            thread.join(WAIT)
-    assert results == [True] * 20
-
-
-def send_and_wait(service, data):
-    """Send bytes and return the connection, which nobody reads."""
-    sock = socket.create_connection(service.server_address[:2], WAIT)
-    sock.sendall(data)
-    return sock
-
-
-def send_call(service, name):
-    return send_and_wait(service, make_raw(json.dumps(call("tools/call", {"name": name})).encode()))
-
-
-def call_slow_tool(service):
-    service.pace._slow_until["tools/call", "wait"] = float("inf")
-    return send_call(service, "wait")
-
-
-HOLDS = {
-    "a slow tool": call_slow_tool,
-    "half a request": lambda service: send_and_wait(service, make_raw(b"{}")[:-1]),
-    "half a head": lambda service: send_and_wait(service, b"POST /mcp HTTP/1.1\r\nHost: 127"),
-    "a refusal": lambda service: send_and_wait(service, make_raw(b"", target="/elsewhere")),
-    "a large answer": lambda service: send_call(service, "tell_much"),
-    "a stream": lambda service: listen(service, {"toolsListChanged": True}),
-}
-
-
-@cases(HOLDS)
-def test_who_waits_leaves_the_lobby_first_and_holds_up_nobody(monkeypatch, case):
-    service, _, go = build_waiting_service(monkeypatch)
-    with service:
-        with case(service):
-            assert ask(service, call("ping")).json["result"] == {}
-        go.set()
-
-
-def test_each_request_is_answered_however_often_the_attendant_is_relieved(monkeypatch, sample):
-    monkeypatch.setattr(mcpkit, "RELIEF_SECONDS", 1e-6)
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        replies = pool.map(lambda _: ask(sample, call("ping")), range(400))
-        assert {reply.status for reply in replies} == {200}
-
-
-def test_without_a_thread_to_take_over_the_others_wait_for_the_one_that_is_slow(monkeypatch):
-    service, waits, go = build_waiting_service(monkeypatch)
-
-    def fail(job):
-        raise RuntimeError("can't start new thread")
-
-    with service:
-        assert ask(service, call("ping")).status == 200
-        monkeypatch.setattr(service._threads, "start", fail)
-        results, threads = start_calls(service, "wait", 1)
-        service.pace._slow_until["tools/call", "wait"] = float("inf")
-        assert waits.wait(WAIT)
-        go.set()
-        threads[0].join(WAIT)
-        assert results == [True]
-        assert ask_tool(service, "wait") is True
-        assert ask(service, call("ping")).json["result"] == {}
-
-
-def test_without_any_thread_a_connection_is_503(monkeypatch):
-    def fail(job):
-        raise RuntimeError("can't start new thread")
-
-    service = build_waiting_service()[0]
-    with service:
-        with monkeypatch.context() as patch:
-            patch.setattr(service._threads, "start", fail)
-            with send_and_wait(service, b"") as sock:
-                assert sock.recv(65536).startswith(b"HTTP/1.1 503")
-        assert ask(service, call("ping")).status == 200
-
-
-@cases(HOLDS)
-def test_where_there_is_no_lobby_each_connection_has_a_thread(monkeypatch, case):
-    monkeypatch.setattr(mcpkit, "HAS_LOBBY", False)
-    service, _, go = build_waiting_service(monkeypatch)
-    with service:
-        with case(service):
-            assert ask(service, call("ping")).json["result"] == {}
-        go.set()
-        assert service.lobby._selector is None
-
-
-def test_a_stopped_service_leaves_no_thread_behind(monkeypatch):
-    monkeypatch.setattr(mcpkit, "ATTEND_SECONDS", 0.01)
-    before = set(threading.enumerate())
-    service, waits, go = build_waiting_service()
-    with service:
-        _, threads = start_calls(service, "wait", 5)
-        assert waits.wait(WAIT)
-        go.set()
-        for thread in threads:
-            thread.join(WAIT)
-    assert wait_until(lambda: set(threading.enumerate()) <= before)
-
-
-def test_a_kind_of_requests_is_slow_by_its_mean_for_a_while():
-    pace, now = mcpkit.Pace(), 100.0
-    pace.learn("one", 0.005, now)
-    assert not pace.is_slow("one", now)                  # once is not yet a habit
-    pace.learn("one", 0.005, now)
-    assert pace.is_slow("one", now) and not pace.is_slow("two", now)
-    now += mcpkit.SLOW_AGAIN_SECONDS
-    assert not pace.is_slow("one", now)                  # it is tried again,
-    pace.learn("one", 0.005, now)
-    assert pace.is_slow("one", now)                      # and has not changed
-    now += mcpkit.SLOW_AGAIN_SECONDS
-    for _ in range(100):
-        pace.learn("one", 0.0, now)
-    pace.learn("one", 0.005, now)
-    assert not pace.is_slow("one", now)
-
-
-def test_of_kinds_that_a_stranger_makes_up_not_many_are_kept():
-    pace = mcpkit.Pace()
-    for number in range(3 * mcpkit.MAX_KINDS):
-        pace.learn(number, 0.005, 0.0)
-    assert len(pace._means) <= mcpkit.MAX_KINDS + 1
-
-
-CALL_KINDS = {
-    "a call": (call("tools/call", {"name": "x"}), ("tools/call", "x")),
-    "a list": (call("tools/list", {}), ("tools/list", None)),
-    "no params": (call("ping"), None), "a batch": ([], None), "a scalar": (1, None),
-    "a name that is a list": (call("tools/call", {"name": []}), None),
-    "params that are a list": (call("tools/call", []), None),
-}
-
-
-@cases(CALL_KINDS)
-def test_a_kind_of_requests_is_the_method_and_what_it_is_of(case):
-    value, kind = case
-    assert mcpkit.find_call_kind(value) == kind
-
-
 # =============================================================================================
-# 17. SERVING
+# 16. SERVING
 # =============================================================================================
 
 def test_a_request_is_answered_with_one_json_object(pong):
@@ -6918,9 +6677,7 @@ def test_a_refusal_does_not_depend_on_where_the_bytes_were_cut(pong, case):
 
 
 class Pieces:
-    """A socket from which bytes come in pieces, and then their end; there is always one here."""
-
-    READABLE = os.open(os.devnull, os.O_RDONLY)
+    """A socket from which bytes come in pieces, and then their end."""
 
     def __init__(self, pieces):
         self.left = [piece for piece in pieces if piece]
@@ -6933,9 +6690,6 @@ class Pieces:
 
     settimeout = setsockopt
 
-    def fileno(self):
-        return self.READABLE
-
 
 WIRE_POLICY = mcpkit.Policy("/mcp", True, frozenset(), frozenset(), True, False, mcpkit.Limits())
 
@@ -6943,7 +6697,7 @@ WIRE_POLICY = mcpkit.Policy("/mcp", True, frozenset(), frozenset(), True, False,
 def read_requests(pieces):
     """Return what comes of the requests in the bytes of a connection: their bodies, and at the
     end the status with which one was refused, or "cut" where it is not complete."""
-    reader, found = mcpkit.SocketReader(Pieces(pieces), WIRE_POLICY.limits, lambda: None), []
+    reader, found = mcpkit.SocketReader(Pieces(pieces), WIRE_POLICY.limits), []
     try:
         for data in iter(reader.read_head, None):
             found.append(reader.read_body(mcpkit.admit(WIRE_POLICY, data).length))
@@ -8288,7 +8042,7 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
 
 
 # =============================================================================================
-# 18. WORKERS
+# 17. WORKERS
 # =============================================================================================
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
@@ -8640,7 +8394,7 @@ def test_a_number_of_workers_that_is_none_is_refused(count):
 
 
 # =============================================================================================
-# 19. CLIENT
+# 18. CLIENT
 # =============================================================================================
 
 def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
@@ -8923,7 +8677,7 @@ def test_random_answers_give_decisions_and_documented_errors_only():
 
 
 # =============================================================================================
-# 20. AUTHORIZATION
+# 19. AUTHORIZATION
 # =============================================================================================
 
 DEMANDS = {
@@ -9260,7 +9014,7 @@ def test_a_signature_in_der_becomes_64_bytes_or_is_refused(case):
 
 
 # =============================================================================================
-# 21. TRANSCRIPTS
+# 20. TRANSCRIPTS
 # =============================================================================================
 
 def build_exchange(message=None, answer=b"", status=200, headers=None, sent=None, **members):
@@ -9612,7 +9366,7 @@ def test_a_client_carries_over_what_a_server_gave_out():
 
 
 # =============================================================================================
-# 22. HTTP CLIENT
+# 21. HTTP CLIENT
 # =============================================================================================
 
 class Asked(typing.NamedTuple):
@@ -10394,7 +10148,7 @@ def test_a_coding_that_nobody_asked_for_is_named():
 
 
 # =============================================================================================
-# 23. CLIENT TRANSPORTS
+# 22. CLIENT TRANSPORTS
 # =============================================================================================
 
 def legacy_peer(asked, session=None, **answers):
@@ -10723,7 +10477,7 @@ def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
 
 
 # =============================================================================================
-# 24. LOGIN
+# 23. LOGIN
 # =============================================================================================
 
 class Issuer(Peer):
@@ -11529,7 +11283,7 @@ def test_without_the_openssl_program_a_signature_is_a_plain_error(monkeypatch):
 
 
 # =============================================================================================
-# 25. CLIENT API
+# 24. CLIENT API
 # =============================================================================================
 
 def test_c72_a_cursor_that_comes_again_ends_the_list():
@@ -12707,7 +12461,7 @@ for line in sys.stdin:
 
 
 # =============================================================================================
-# 26. PROBE CHECKS
+# 25. PROBE CHECKS
 # =============================================================================================
 
 class Raw(typing.NamedTuple):
@@ -13281,7 +13035,7 @@ def test_the_deep_checks_are_for_urls():
 
 
 # =============================================================================================
-# 27. PROBE FINDINGS
+# 26. PROBE FINDINGS
 # =============================================================================================
 
 REFUSED = {                         # status, headers, body: what it means, what to do
@@ -13314,7 +13068,7 @@ def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
 
 
 # =============================================================================================
-# 28. PROBE DISCOVERY
+# 27. PROBE DISCOVERY
 # =============================================================================================
 
 HTML = "text/html"
@@ -13610,7 +13364,7 @@ def test_what_it_takes_to_be_let_in_is_told_without_logging_in(case):
 
 
 # =============================================================================================
-# 29. PROBE
+# 28. PROBE
 # =============================================================================================
 
 def find_check(report, name):
@@ -14029,7 +13783,7 @@ def test_c43_silence_to_server_discover_is_a_note_where_the_handshake_works(monk
 
 
 # =============================================================================================
-# 30. PROBE REPORTS
+# 29. PROBE REPORTS
 # =============================================================================================
 
 def build_report(**members):
@@ -14184,7 +13938,7 @@ def test_only_changes_are_told_of_a_server_that_is_watched():
 
 
 # =============================================================================================
-# 31. MOCK ANSWERS
+# 30. MOCK ANSWERS
 # =============================================================================================
 
 def build_asked(message, method="POST", target="/mcp", **headers):
@@ -14305,7 +14059,7 @@ def test_a_question_is_followed_by_the_wait_for_its_answer():
 
 
 # =============================================================================================
-# 32. FAULTS
+# 31. FAULTS
 # =============================================================================================
 
 AT_MCP = collections.namedtuple("Policy", "path")("/mcp")      # for `ask` and LiveStream
@@ -14564,7 +14318,7 @@ def test_a_mock_that_cannot_be_says_why(words, said):
 
 
 # =============================================================================================
-# 33. RECORD AND REPLAY
+# 32. RECORD AND REPLAY
 # =============================================================================================
 
 def replay(path, *words, **options):
@@ -14863,7 +14617,7 @@ def test_a_recording_that_cannot_be_says_why(words, code, said):
 
 
 # =============================================================================================
-# 34. CONFIGURATION
+# 33. CONFIGURATION
 # =============================================================================================
 
 VARIABLES = {"TOKEN": "t0p-secret", "EMPTY": "", "N": "5"}
@@ -14980,7 +14734,7 @@ def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
 
 
 # =============================================================================================
-# 35. COMMAND LINE
+# 34. COMMAND LINE
 # =============================================================================================
 
 class Ran(typing.NamedTuple):
@@ -16483,7 +16237,7 @@ def run_bench(*options):
 def test_the_bench_puts_each_figure_of_ours_beside_the_yardsticks():
     found = run_bench()
     assert found["load"] == "sockets" and found["cores"] == os.cpu_count()
-    names = {part["name"]: part for part in reversed(found["measurements"])}    # the first of each
+    names = {part["name"]: part for part in found["measurements"]}
     for name in ("modern, 16 keep-alive", "modern, a connection each"):
         # A machine that has much else to do may measure 0, which nothing is divided by.
         assert set(names[name]["figures"]) == {"mcpkit", "http.server", "raw sockets"}
@@ -18640,7 +18394,6 @@ LIMIT_TESTS = {
     "MAX_URI_CHARS": "test_reading_a_uri_costs_no_more_than_its_length",
     "MAX_CLIENT_CHARS": "test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it",
     "MAX_TURNED_AWAY": "test_a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused",
-    "MAX_KINDS": "test_of_kinds_that_a_stranger_makes_up_not_many_are_kept",
     "MAX_TASK_SECONDS": "test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same",
     "MAX_PROBE_PAGES": "test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault",
     "MAX_REPORT_CHARS": "test_whatever_a_server_says_at_length_the_probe_says_shortly",
