@@ -18776,6 +18776,8 @@ def run_login(options: Any) -> int:
     """Log in to a server, so that all commands may use it."""
     url, headers, network = find_url(options), find_headers(options), parse_network(options)
     auth = OAuth(client_id=options.client_id, client_secret=find_secret(options.client_secret_env),
+                 key_file=options.key_file, issuer=options.issuer, grant=options.grant,
+                 assertion=find_assertion(options, network),
                  client_metadata_url=options.client_metadata_url, scopes=options.scope,
                  authorize=ask_for_redirect if options.no_browser else None, dpop=options.dpop,
                  **find_login_means(options, network))
@@ -18790,6 +18792,20 @@ def run_login(options: Any) -> int:
         scopes = f", scopes {' '.join(record.granted)}" if record.granted else ""
         print_text(f"logged in to {record.resource} by {record.issuer}{scopes}")
     return 0
+
+
+def find_assertion(options: Any, network: Network) -> Union[str, TokenExchange, None]:
+    """Return what `login` presents for the grant jwt_bearer, None where there is nothing."""
+    if options.assertion_file is None:
+        if options.exchange is not None:
+            raise UsageError("--exchange exchanges the token in --assertion-file, which is missing")
+        return None
+    token = read_input("@" + options.assertion_file).strip()
+    if options.exchange is None:
+        return token
+    return TokenExchange(options.exchange, token, options.exchange_client or options.client_id,
+                         find_secret(options.exchange_secret_env), timeout=options.timeout,
+                         send=functools.partial(send_once, network=network))
 
 
 def ask_for_redirect(url: str) -> str:
@@ -19643,8 +19659,23 @@ def add_login_options(command: Any) -> None:
                          "the server's issuer (none: register one)")
     command.add_argument("--client-secret-env", metavar="NAME",
                          help="the environment variable with the secret of that client")
+    command.add_argument("--key-file", metavar="FILE", help="the P-256 key of that client (PEM), "
+                         "which signs in the place of a secret, by the openssl program")
+    command.add_argument("--issuer", metavar="URL", help="where that client is registered, and "
+                         "nowhere else (none: the first issuer that the server names)")
     command.add_argument("--client-metadata-url", metavar="URL",
                          help="of a document that describes the client, for issuers that read it")
+    command.add_argument("--grant", choices=list(GRANTS)[:3],
+                         default="authorization_code", help="how to get a token: %(default)s has a "
+                         "person log in, the others need none")
+    command.add_argument("--assertion-file", metavar="FILE",
+                         help="the token that --grant jwt_bearer presents")
+    command.add_argument("--exchange", metavar="URL", help="have the identity provider with this "
+                         "token endpoint exchange that token first")
+    command.add_argument("--exchange-client", metavar="ID",
+                         help="our client id there (none: that of --client-id)")
+    command.add_argument("--exchange-secret-env", metavar="NAME",
+                         help="the environment variable with its secret")
     command.add_argument("--scope", action="append", default=[], metavar="SCOPE",
                          help="ask for this scope (none: for what the server proposes)")
     command.add_argument("--no-browser", action="store_true",

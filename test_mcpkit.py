@@ -16037,6 +16037,53 @@ def test_a_login_serves_the_other_commands_until_the_logout(tmp_path):
     assert issuer.log.count("authorize") == 1
 
 
+def test_a_login_by_a_secret_needs_no_person(tmp_path):
+    where = {"XDG_CONFIG_HOME": str(tmp_path), "APPDATA": str(tmp_path)}
+    with guarded(authorization_endpoint=None) as (issuer, server):
+        issuer.clients["robot"] = "robots-secret", []
+        ran = run("login", server.url, "--grant", "client_credentials", "--client-id", "robot",
+                  "--client-secret-env", "SECRET", "--issuer", issuer.name, SECRET="robots-secret",
+                  **where)
+        assert (ran.code, ran.out) == (0, f"logged in to {server.url} by {issuer.name}, scopes "
+                                          "read\n")
+        assert run("send", server.url, "x/y", **where).json == {"ok": 1}
+    assert "client_credentials" in issuer.log and "authorize" not in issuer.log
+
+
+@pytest.mark.parametrize("words", [(), ("--exchange-client", "app", "--exchange-secret-env", "APP")])
+def test_a_login_by_an_assertion_may_have_it_exchanged_first(words, tmp_path):
+    exchanged = []
+
+    def exchange(asked):
+        exchanged.append(asked)
+        return http_answer({"access_token": "jag", "token_type": "N_A"})
+
+    (tmp_path / "id-token").write_text("from-the-provider\n")
+    with guarded() as (issuer, server), Peer(exchange) as provider:
+        issuer.clients["robot"] = "robots-secret", []
+        ran = run("login", server.url, "--grant", "jwt_bearer", "--client-id", "robot",
+                  "--client-secret-env", "SECRET", "--assertion-file", str(tmp_path / "id-token"),
+                  "--exchange", provider.url, *words, SECRET="robots-secret", APP="s",
+                  XDG_CONFIG_HOME=str(tmp_path), APPDATA=str(tmp_path))
+    assert ran.code == 0, ran.err
+    [asked] = exchanged
+    assert asked.message["subject_token"] == "from-the-provider"
+    assert asked.message.get("client_id", "app") == ("app" if words else "robot")
+    assert ("authorization" in asked.headers) == bool(words)
+    assert issuer.asked[-1].message["assertion"] == "jag"
+
+
+@cases({"an exchange of nothing": (["--exchange", "https://idp/token"], "--assertion-file, which is"),
+        "no assertion": (["--grant", "jwt_bearer", "--client-id", "x"], "an assertion is what"),
+        "no client": (["--grant", "client_credentials"], "client_credentials needs the client_id"),
+        "no such file": (["--assertion-file", "nowhere"], "nowhere")})
+def test_a_login_without_a_person_says_what_it_needs(case, tmp_path):
+    words, said = case
+    ran = run("login", "http://127.0.0.1:9/mcp", *words, XDG_CONFIG_HOME=str(tmp_path),
+              APPDATA=str(tmp_path))
+    assert ran.code == 2 and said in ran.err and ran.err.count("\n") == 1
+
+
 def test_a_login_may_use_a_client_that_is_registered_and_scopes_of_ones_own(tmp_path, monkeypatch):
     with guarded(registration_endpoint=None) as (issuer, server):
         issuer.clients["mine"] = "my-secret", [mcpkit.DEFAULT_REDIRECT]
