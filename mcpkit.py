@@ -9833,6 +9833,9 @@ def parse_block(title: str, lines: Lines) -> Optional[Exchange]:
     try:
         parse = _parse_lines if first[:1] in ("<", ">") else _parse_http
         exchange = parse(lines[start:], _find_remarks(lines))
+        if not is_of_http(exchange) and not (exchange.request_body or exchange.answer
+                                             or exchange.error):
+            return None
     except UnicodeEncodeError as error:
         raise UsageError(f"line {number} begins an exchange with an escape that is no character: "
                          f"{error.reason}") from None
@@ -15393,9 +15396,13 @@ class Prober:
 
     def close(self) -> None:
         """End what runs of a stdio server, from another thread than that which probes."""
-        transport = self._client._transport if self._client is not None else None
-        if transport is not None:                 # the client itself is waiting for an answer
-            transport.close()
+        deadline = time.monotonic() + 0.5
+        while not self._is_http and time.monotonic() < deadline:
+            transport = self._client._transport if self._client is not None else None
+            if transport is not None:             # the client itself is waiting for an answer
+                transport.close()
+                break
+            time.sleep(0.02)                      # a child may be starting right now
 
     def _deepen(self, report: dict, deep: bool, repeat: int) -> None:
         """Add what takes more than a handshake to find out, where that is wanted."""

@@ -15344,8 +15344,7 @@ def test_a_signal_ends_the_probe_of_a_file_and_all_servers_that_it_has_started(t
     child.terminate()
     assert child.wait(WAIT) == 143
     for path in tmp_path.glob("pid*"):
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(path.name[3:]), 0)
+        wait_for(lambda: not is_running(int(path.name[3:])))
 
 
 def test_the_probe_takes_a_bare_host_for_a_target(target):
@@ -18093,6 +18092,14 @@ def fuzz_configuration(data):
         mcpkit.describe_server(name, entry, "file")
 
 
+def fuzz_transcripts(data):
+    found = find_error(mcpkit.parse_transcript, data.decode("utf-8", "replace"))
+    assert isinstance(found, (list, UsageError))
+    if isinstance(found, list) and found:
+        text = mcpkit.format_transcript(found)
+        assert mcpkit.format_transcript(mcpkit.parse_transcript(text)) == text
+
+
 HEAD_PIECES = [make_raw(PING), make_coded(ONE_CHUNK + b"0\r\n\r\n"), b"POST /mcp HTTP/1.1\r\n",
                b"\r\n", b"Host: 127.0.0.1\r\n", b"Content-Length: 4\r\n",
                b"Transfer-Encoding: chunked\r\n", b"\n", b"Content-Type: application/json\r\n",
@@ -18122,6 +18129,11 @@ FUZZ_TARGETS = {
         *JSON_PIECES, b'{"mcpServers":{"a":', b'{"command":', b'"url":', b'"http://h/"', b'"args":',
         b'"env":', b'"${A}"', b'"${B:-b}"', b"//", b"/*", b"*/", b"\n", b"\xef\xbb\xbf", b'"type":',
         b'"sse"', b"}}}"]),
+    "transcripts": (fuzz_transcripts, 1500, [
+        b"### 1 ", "\xb7 title\n".encode(), b"### ", b"# a remark\n", b"\n", b"\r\n", b"\n\n", b"data: ",
+        b"POST /mcp HTTP/1.1\n", b"GET /\n", b"HTTP/1.1 200 OK\n", b"HTTP/1.1 ", b"X: y\n", b"> ",
+        b"< ", b'{"id":1}', b'"', b"<session-1>", b"Mcp-Session-Id: abcdefg\n", b"\xff", b"\\x00",
+        b"Content-Type: text/event-stream\n", b"Content-Type: application/json\n", b"Host: h\n"]),
 }
 
 # What a fuzzer has found, and is right now: (target, bytes). `make fuzz` adds rows.
