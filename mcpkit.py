@@ -10733,6 +10733,17 @@ class HTTPResponse:
             self._read_raw()
 
 
+def find_route(network: Network, url: str) -> Tuple[Way, str, str, str]:
+    """Return the Way to a URL, what is told of it, the Host header and the request target."""
+    way, note = find_way(url, network)
+    parts = urllib.parse.urlsplit(escape_url(url))
+    host = way.address if parts.port else way.address.rpartition(":")[0]
+    target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
+    if way.proxy is not None and way.scheme == "http":
+        target = f"http://{host}{target}"
+    return way, note, host, target
+
+
 class HTTPPool:
     """Sends HTTP requests. The connections of each way are kept and used again.
 
@@ -10745,7 +10756,8 @@ class HTTPPool:
         self._context: Any = None                        # an ssl.SSLContext, made at first use
         self._idle: Dict[Way, list] = {}                 # guarded by _lock, as is the next
         self._is_closed = False
-        self._ways: Dict[str, Tuple[Way, str, str, str]] = {}        # by URL
+        # The environment is slow to read.
+        self._find_way = functools.lru_cache(maxsize=64)(functools.partial(find_route, network))
         self._proven: set = set()                        # ways on which an answer came
         self._lock = threading.Lock()
 
@@ -10755,9 +10767,7 @@ class HTTPPool:
 
         `notes` is told what is worth telling of the way. Raises OSError or TransportError.
         """
-        if url not in self._ways:                        # the environment is slow to read
-            self._ways[url] = self._find_way(url)
-        way, note, host, target = self._ways[url]
+        way, note, host, target = self._find_way(url)
         own = {"Host": host, "Accept-Encoding": "identity"}
         if body is not None or method == "POST":
             own["Content-Length"] = str(len(body or b""))
@@ -10783,16 +10793,6 @@ class HTTPPool:
                 raise TransportError(f"tls: {way.address} speaks TLS, not plain HTTP: use "
                                      "https://") from None
             raise
-
-    def _find_way(self, url: str) -> Tuple[Way, str, str, str]:
-        """Return the Way to a URL, what is told of it, the Host header and the request target."""
-        way, note = find_way(url, self._network)
-        parts = urllib.parse.urlsplit(escape_url(url))
-        host = way.address if parts.port else way.address.rpartition(":")[0]
-        target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-        if way.proxy is not None and way.scheme == "http":
-            target = f"http://{host}{target}"
-        return way, note, host, target
 
     def _connect(self, way: Way, waits: Waits, notes: List[str]) -> Connection:
         """Return a new connection to an origin, secured where its scheme wants that."""
@@ -10938,6 +10938,14 @@ TRANSPORT_FAULTS = (
 )
 
 
+def describe_silence(response: Optional[HTTPResponse]) -> str:
+    """Return what has come of a response (None: nothing) for which there is no more time."""
+    if response is None:
+        return "no answer"
+    came = f"{response.came:,} bytes without an answer" if response.came else "no data"
+    return f"headers received (HTTP {response.status}), then {came}"
+
+
 def explain_transport_error(error: Exception, url: str, response: Any,
                             waits: Waits) -> MCPKitError:
     """Return the error of the family that says in one line which layer failed, and how."""
@@ -10946,10 +10954,8 @@ def explain_transport_error(error: Exception, url: str, response: Any,
     parts = urllib.parse.urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     if isinstance(error, socket.timeout):
-        seen = (f"headers received (HTTP {response.status}), then no data" if response is not None
-                else "no answer")
-        return TransportError(f"{seen} for {waits.silence:g} s from {parts.hostname}:{port}",
-                              timed_out=True)
+        return TransportError(f"{describe_silence(response)} for {waits.silence:g} s from "
+                              f"{parts.hostname}:{port}", timed_out=True)
     for kind, words, layer, text in TRANSPORT_FAULTS:
         if isinstance(error, kind) and words in str(error):
             return TransportError(f"{layer}: " + text.format(
