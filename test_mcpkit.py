@@ -14754,9 +14754,10 @@ def run(*words, data=None, cwd=ROOT, **variables):
 
     Run as a module, Python keeps its compiled form: that takes a third of the time.
     """
-    child = subprocess.run([sys.executable, "-W", "error", "-m", "mcpkit", *words],
-                           input=data, capture_output=True, timeout=WAIT, cwd=cwd,
-                           env={**os.environ, "PYTHONPATH": str(ROOT), **variables})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    child = subprocess.run([sys.executable, "-W", "error", "-m", "mcpkit", *words], input=data,
+                           capture_output=True, timeout=WAIT, cwd=cwd, env=environment)
     return Ran(child.returncode, child.stdout.decode(), child.stderr.decode())
 
 
