@@ -489,6 +489,8 @@ def read_slowly(soak, sock):
         time.sleep(0.01)
     while b"".join(pieces[-2:])[-4:].count(b"}") < 3:
         pieces.append(sock.recv(1 << 20))
+        if not pieces[-1]:
+            raise OSError("the answer ended in its middle")
     answer = json.loads(b"".join(pieces).partition(b"\r\n\r\n")[2])
     soak.expect((answer["id"], find_text(answer)) == (word, word + "." * 1_000_000),
                 "a slow reader got something else")
