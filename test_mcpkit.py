@@ -7770,7 +7770,7 @@ def test_a_listener_that_does_not_read_is_disconnected_and_nobody_waits_for_it()
 
 
 def test_a_listener_in_whose_write_the_server_hangs_is_disconnected_too():
-    server = build_sample_server(max_events=300)
+    server = build_sample_server(max_events=300, max_event_bytes=64 * 1024 * 1024)
     with mcpkit.HTTPService(server, port=0) as service:
         uris = ["x:" + "u" * 60_000 + str(number) for number in range(60)]
         with listen(service, {"resourceSubscriptions": uris}):
