@@ -9771,7 +9771,7 @@ def format_body(data: bytes, redaction: Redaction) -> str:
     value = find_json(data)
     if isinstance(value, (dict, list)):
         return escape_json(redaction.hide(json.dumps(value, indent=2, ensure_ascii=False)))
-    text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").strip("\n")
+    text = re.sub("\r+\n", "\n", data.decode("utf-8", "surrogateescape")).strip("\n")
     return "\n".join(map(format_line, redaction.hide(text).split("\n")))
 
 
