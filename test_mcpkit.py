@@ -18140,6 +18140,7 @@ FUZZ_TARGETS = {
 # What a fuzzer has found, and is right now: (target, bytes). `make fuzz` adds rows.
 FINDINGS = {
     "a stream of nothing": ("stream", b""),
+    "a carriage return for a message": ("transcripts", b"> \r"),
     "carriage returns at the end of a line": ("transcripts", b"GET /\n\nX\r\r\r\nY"),
 }
 
