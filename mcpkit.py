@@ -16764,8 +16764,6 @@ def refuse_versions(versions: Any) -> Spoil:
 JUNK_LINES = (b'Server v1 started\nnpm warn x\n{"status":200}\n'
               b'log: {"jsonrpc":"2.0","id":1,"result":{}}\n')
 LOGIN_PAGE = "<html><title>Sign in</title><form>Who are you?</form></html>"
-OUTPUT = {"type": "object", "properties": {"response": {"type": "string"}},
-          "required": ["response"]}
 
 
 # ---- the table
