@@ -65,15 +65,12 @@ import binascii
 import contextlib
 import enum
 import functools
-import hashlib
-import hmac
 import http
 import json
 import math
 import operator
 import os
 import re
-import secrets
 import select
 import socket
 import socketserver
@@ -1349,6 +1346,17 @@ def format_challenge(scheme: str, params: Dict[str, str]) -> str:
     """Return one challenge as a WWW-Authenticate value, each parameter a quoted string."""
     quoted = (re.sub(r'(["\\])', r"\\\1", text) for text in params.values())
     return f"{scheme} " + ", ".join(f'{name}="{text}"' for name, text in zip(params, quoted))
+
+
+_DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+
+
+def format_http_date(moment: Sequence[int]) -> str:
+    """Return a UTC time.struct_time as a header has it, in every locale. Spec: RFC 9110, 5.6.7."""
+    year, month, day, hour, minute, second, weekday = moment[:7]
+    return (f"{_DAYS[weekday]}, {day:02} {_MONTHS[month - 1]} {year} "
+            f"{hour:02}:{minute:02}:{second:02} GMT")
 
 
 _BEARER = re.compile(r"bearer +([A-Za-z0-9\-._~+/]+=*)", re.IGNORECASE)
@@ -4036,6 +4044,7 @@ def _is_number(value: Any) -> bool:
 
 def _digest(token: str) -> bytes:
     # What is kept of a token, so that a dump of our memory has none of the tokens in use.
+    import hashlib                  # it brings OpenSSL, which is large, and slow to load
     return hashlib.sha256(token.encode("utf-8")).digest()
 
 
@@ -4052,6 +4061,7 @@ class StaticTokens:
         self._digests = list(map(_digest, tokens))
 
     def __call__(self, token: str) -> Optional[Principal]:
+        import hmac
         digest, number = _digest(token), 0
         for candidate, known in enumerate(self._digests, 1):      # all of them, found or not
             number = candidate if hmac.compare_digest(digest, known) else number
@@ -4170,6 +4180,9 @@ class Stream:
     former, so that no message travels twice. Spec: 2025-11-25 transports, Resumability.
     """
 
+    __slots__ = ("name", "is_closed", "size", "_messages", "_limits", "_last", "_reader",
+                 "_position", "_changed")
+
     def __init__(self, name: int, runtime: Runtime, limits: Limits):
         self.name = name                     # unique in the session: event ids begin with it
         self.is_closed = False               # nothing more will come
@@ -4259,6 +4272,9 @@ class Stream:
             return [(f"{self.name}-{number}", text) for number, text in enumerate(fresh, start)]
 
 
+_EVERY_LIST = frozenset(LIST_CHANGES)
+
+
 class Session:
     """A legacy client after its `initialize`, and what is on its way to it.
 
@@ -4267,8 +4283,8 @@ class Session:
     """
 
     __slots__ = ("id", "version", "client_info", "client_capabilities", "log_level", "last_used",
-                 "channels", "replies", "_reply_ids", "filter", "stream", "mark", "calls",
-                 "_names", "_runtime", "_limits", "owner")
+                 "channels", "replies", "_reply_ids", "filter", "mark", "streams", "_names",
+                 "_runtime", "_limits", "owner")
 
     def __init__(self, session_id: Optional[str], version: str, client_info: dict,
                  client_capabilities: dict, runtime: Runtime, limits: Limits,
@@ -4282,14 +4298,20 @@ class Session:
         self.channels: set = set()           # that serve it now: such a session is not idle
         self.replies: Dict[Any, Reply] = {}  # what the client was asked, by id of the request
         self._reply_ids = count(1)
-        self.filter = Filter(frozenset(LIST_CHANGES), set())
+        self.filter = Filter(_EVERY_LIST, set())
         self.mark: dict = {}
-        self.stream = Stream(0, runtime, limits)       # of what belongs to no call
-        self.calls: Dict[int, Stream] = {}   # those of calls, oldest first, to be resumed
+        self.streams: Dict[int, Stream] = {}           # by name, oldest first, to be resumed
         self._names = count(1)
         self._runtime = runtime
         self._limits = limits
         self.owner = owner                   # the subject who opened it, None where nobody asks
+
+    @property
+    def stream(self) -> Stream:
+        """The stream of what belongs to no call. It is made when it is wanted: most never are."""
+        if 0 not in self.streams:
+            self.streams.setdefault(0, Stream(0, self._runtime, self._limits))
+        return self.streams[0]
 
     def expect_reply(self, event: Any) -> Reply:
         """Return a Reply with a new id, which `settle` will fill."""
@@ -4306,16 +4328,16 @@ class Session:
 
     def open_stream(self) -> Stream:
         """Return a new stream for a call; the oldest ones that have ended make room."""
-        streams = list(self.calls.values())
+        streams = [stream for stream in list(self.streams.values()) if stream.name > 0]
         count, size = sum(map(len, streams)), sum(stream.size for stream in streams)
         for stream in streams:
             if count < self._limits.max_events and size < self._limits.max_event_bytes:
                 break
             if stream.is_closed:
                 count, size = count - len(stream), size - stream.size
-                self.calls.pop(stream.name, None)
+                self.streams.pop(stream.name, None)
         stream = Stream(next(self._names), self._runtime, self._limits)
-        self.calls[stream.name] = stream
+        self.streams[stream.name] = stream
         return stream
 
     def find_stream(self, event_id: Optional[str]) -> Tuple[Stream, Optional[int]]:
@@ -4328,7 +4350,7 @@ class Session:
             return self.stream, None
         match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", event_id)
         name, number = map(int, match.groups()) if match else (None, 0)
-        stream = self.stream if name == 0 else self.calls.get(name)
+        stream = self.stream if name == 0 else self.streams.get(name)
         if stream is None or not stream.has_after(number):
             raise HTTPRefusal(400, f"nothing is kept after event {shorten(event_id, 40)}: "
                               "listen anew, without Last-Event-ID")
@@ -4948,10 +4970,12 @@ class RoundAsker:
                         for part in (data, self._sign(data)))
 
     def _sign(self, data: bytes) -> bytes:
+        import hmac
         return hmac.digest(self._runtime.secret, b"requestState:" + data, "sha256")
 
     def _open(self, sealed: Any) -> dict:
         """Return the state of a requestState: ours, in time, and given for this very request."""
+        import hmac
         if sealed is None:
             return {"asked": None, "answers": {}}
         try:
@@ -4974,6 +4998,7 @@ def _decode_base64url(text: str) -> bytes:
 
 def _build_digest(value: Any) -> str:
     """Return what stands for a JSON value, whatever the order of its members."""
+    import hashlib
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:32]
 
@@ -6968,9 +6993,14 @@ def system_runtime() -> Runtime:
     if 0 < len(secret) < 16:
         raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
                          f"more, but has {len(secret)}")
-    return Runtime(time.monotonic, time.time, lambda: secrets.token_hex(16),
-                   secret or secrets.token_bytes(32), threading.Lock, threading.Event,
-                   threading.Condition, start_thread, log_entry, log_exception, run_handler)
+    return Runtime(time.monotonic, time.time, draw_id, secret or os.urandom(32), threading.Lock,
+                   threading.Event, threading.Condition, start_thread, log_entry, log_exception,
+                   run_handler)
+
+
+def draw_id() -> str:
+    """Return an id that nobody can guess: as secrets.token_hex, which brings all of OpenSSL."""
+    return os.urandom(16).hex()
 
 
 def start_thread(run: Callable[[], None]) -> None:
@@ -7965,8 +7995,7 @@ class HTTPService(socketserver.TCPServer):
         """Return the Date of an answer; made once a second, since making it is slow."""
         now = int(time.time())
         if self._date[0] != now:
-            import email.utils
-            self._date = (now, email.utils.formatdate(now, usegmt=True))
+            self._date = (now, format_http_date(time.gmtime(now)))
         return self._date[1]
 
     def log_debug(self, text: str) -> None:
@@ -8344,7 +8373,7 @@ def run_workers(make: Callable[[], Server], count: int, pin: bool, host: str = "
     leaves by `os._exit`, so what a file has registered with `atexit` is not called.
     """
     listener = take_listener() or open_listener(host, port)
-    secret, first = secrets.token_bytes(32), os.getpid()
+    secret, first = os.urandom(32), os.getpid()
 
     def serve(number: int, tell: Callable[[str], None], is_told: Callable[[], Any]) -> None:
         if pin:
@@ -9337,6 +9366,7 @@ def encode_base64url(data: bytes) -> str:
 
 def build_code_challenge(verifier: str) -> str:
     """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
+    import hashlib
     return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
 
 
@@ -9358,6 +9388,7 @@ def read_redirect(url: str, state: str, issuer: Issuer) -> str:
     What is not proven to come from this login and this issuer is neither used nor shown.
     Spec: Authorization Response Validation; RFC 9207, 2.4.
     """
+    import hmac
     members = parse_form(url.partition("#")[0].partition("?")[2])
     if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
                                state.encode("ascii")):
@@ -9545,6 +9576,7 @@ def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) 
 def build_proof_claims(method: str, url: str, token_id: str, now: float,
                        access_token: Optional[str], nonce: Optional[str]) -> dict:
     """Return what a DPoP proof says of one request: it fits no other."""
+    import hashlib
     digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
     return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
                          "iat": int(now), "ath": digest, "nonce": nonce})
@@ -12075,6 +12107,7 @@ class OAuth:
     def _ask_person(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
                     known: Optional[ClientIdentity]) -> TokenRecord:
         """Have a person log in, and redeem the code of it."""
+        import secrets
         check_can_log_in(issuer)
         with contextlib.ExitStack() as stack:
             authorize, redirect_uri = self._authorize, self._redirect_uri
@@ -12119,6 +12152,7 @@ class OAuth:
         """Send a form to the token endpoint, and return the record of what it gives."""
         assertion = ""
         if asked.client.auth_method == "private_key_jwt":
+            import secrets
             claims = build_client_claims(asked.client.client_id, issuer.name,
                                          secrets.token_urlsafe(16), time.time())
             assertion = build_jwt({"typ": "JWT"}, claims, self._find_signer().sign)
@@ -12144,6 +12178,7 @@ class OAuth:
 
     def _prove(self, method: str, url: str, access_token: Optional[str]) -> str:
         """Return a DPoP proof for one request."""
+        import secrets
         if self._proof_signer is None:
             self._proof_signer = self._store.open_signer()
         nonce = self._nonces.get(split_resource(url.partition("?")[0])[0])
@@ -17495,8 +17530,7 @@ class ReplyService(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def http_date(self) -> str:
         """Return the Date of an answer."""
-        import email.utils
-        return email.utils.formatdate(usegmt=True)
+        return format_http_date(time.gmtime())
 
     def is_answered(self, question_id: Any) -> bool:
         """Return whether a client has answered a question."""
@@ -19156,7 +19190,7 @@ def run_mock(options: Any) -> int:
         path = urllib.parse.urlsplit(next((exchange.url for exchange in exchanges
                                            if is_of_http(exchange)), "//h/mcp")).path
         source = Mock(exchanges, lambda text: log_line(f"mcpkit: {text}"),
-                      lambda: secrets.token_hex(16)).answer
+                      draw_id).answer
     spoiler = Spoiler(source, faults, options.fault_rate, options.seed)
     with catch_stop_signals() as told:
         if options.stdio:

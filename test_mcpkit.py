@@ -16,6 +16,7 @@ import enum
 import functools
 import gc
 import gzip
+import hmac
 import http.client
 import importlib.util
 import io
@@ -2620,11 +2621,28 @@ def test_a_value_without_json_form_is_refused(case):
 # ==== The module itself ====
 
 
-def test_importing_the_module_loads_neither_inspect_nor_dataclasses():
-    code = "import sys, mcpkit; print(sorted({'inspect', 'dataclasses'} & set(sys.modules)))"
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                           timeout=WAIT, cwd=ROOT)
-    assert child.stdout == "[]\n"
+# Modules of the standard library that are slow to load, or large; hmac and secrets bring _hashlib.
+SLOW = ("_hashlib argparse asyncio dataclasses email encodings.idna http.client http.server inspect "
+        "logging sqlite3 ssl subprocess urllib.request").split()
+ANSWERING = """
+import socket
+with mcpkit.HTTPService(mcpkit.Server("x", sessions=True), port=0) as service:
+    with socket.socket() as sock:
+        sock.connect(service.server_address)
+        sock.sendall(b"POST /mcp HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: %d\\r\\n"
+            b"Accept: application/json, text/event-stream\\r\\nContent-Type: application/json"
+            b"\\r\\n\\r\\n%s" % (len(sys.argv[2]), sys.argv[2].encode()))
+        answer = sock.recv(10000)
+    assert b"200 OK" in answer and b"Date: " in answer and b"Mcp-Session-Id: " in answer, answer
+"""
+
+
+@pytest.mark.parametrize("code", ["", ANSWERING], ids=["imports it", "has a server answer"])
+def test_a_program_that_imports_the_module_loads_nothing_that_is_slow(code, tmp_path):
+    code = (f"import sys; sys.path.insert(0, sys.argv[1]); import mcpkit\n{code}\n"
+            f"print(*{{*{SLOW}}} & {{*sys.modules}})")
+    body = json.dumps(call("initialize", {"protocolVersion": "2025-06-18"}))
+    assert run_python(tmp_path, "-c", code, str(ROOT), body) == (0, "\n", "")
 
 
 # ==== URI templates ====
@@ -3453,8 +3471,8 @@ def test_scopes_imply_others_at_any_remove_and_in_circles():
 
 def test_fixed_tokens_are_all_compared_wherever_one_fits(monkeypatch):
     verify, compared = Auth.bearer(["one", "two", "three"]).verify, []
-    compare = mcpkit.hmac.compare_digest
-    monkeypatch.setattr(mcpkit.hmac, "compare_digest",
+    compare = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest",
                         lambda *both: compared.append(both) or compare(*both))
     for token, number in (("one", 1), ("two", 2), ("three", 3), ("two ", None), ("", None)):
         assert verify(token) == (number and Principal(f"token {number}", None))
@@ -3804,7 +3822,7 @@ def test_what_a_session_keeps_is_bounded_and_the_oldest_that_has_ended_goes_firs
         stream.append("progress")
         stream.append("answer")
         stream.close()
-    assert sum(map(len, session.calls.values())) <= 12 and running.name in session.calls
+    assert sum(map(len, session.streams.values())) <= 12 and running.name in session.streams
 
 
 def test_what_a_session_keeps_is_bounded_in_bytes_over_all_its_calls():
@@ -3813,7 +3831,7 @@ def test_what_a_session_keeps_is_bounded_in_bytes_over_all_its_calls():
         stream = session.open_stream()
         stream.append("x" * 300)
         stream.close()
-    assert sum(stream.size for stream in session.calls.values()) <= 1300
+    assert sum(stream.size for stream in session.streams.values()) <= 1300
 
 
 def test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it():
@@ -7850,7 +7868,7 @@ def test_a_lost_connection_does_not_end_a_call_that_can_be_resumed():
         with LiveStream(service, WORK, Mcp_Session_Id=session_id) as stream:
             event = stream.next_event()
         session = server.sessions.find(session_id)
-        kept = session.calls[1]
+        kept = session.streams[1]
         assert wait_until(lambda: kept._reader is None)
         release.set()
         with LiveStream(service, None, Mcp_Session_Id=session_id,
