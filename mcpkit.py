@@ -9821,6 +9821,7 @@ def escape_json(text: str) -> str:
     """Return JSON in which what cannot be seen is escaped as JSON does."""
     if text.isprintable():
         return text
+    text = re.sub(r"[\t\r]", " ", text)           # white space between values: strings have none
     return "".join(character if character.isprintable() or character == "\n"
                    else encode_json(character)[1:-1] for character in text)
 
@@ -9865,8 +9866,7 @@ def parse_block(title: str, lines: Lines) -> Optional[Exchange]:
     try:
         parse = _parse_lines if first[:1] in ("<", ">") else _parse_http
         exchange = parse(lines[start:], _find_remarks(lines))
-        if not is_of_http(exchange) and not (exchange.request_body or exchange.answer
-                                             or exchange.error):
+        if not is_of_http(exchange) and not (exchange.request_body or exchange.answer):
             return None
     except UnicodeEncodeError as error:
         raise UsageError(f"line {number} begins an exchange with an escape that is no character: "

@@ -18159,6 +18159,8 @@ FUZZ_TARGETS = {
 FINDINGS = {
     "a stream of nothing": ("stream", b""),
     "a carriage return for a message": ("transcripts", b"> \r"),
+    "white space around JSON on stdio": ("transcripts", b"> 1\r \n> \t2"),
+    "a remark on a message of nothing": ("transcripts", b"# broken off: x\n> "),
     "carriage returns at the end of a line": ("transcripts", b"GET /\n\nX\r\r\r\nY"),
 }
 
