@@ -60,7 +60,7 @@ cover: $(WORK)/cover/bin/python  ## run the tests, and print which lines and bra
 bench:  ## measure speed and size beside two yardsticks (BENCH_ARGS=--scale: costs that grow)
 	@$(PYTHON) samples/bench.py $(BENCH_ARGS)
 
-bench-peers: $(WORK)/peers/done $(WORK)/peers/zeromcp  ## the same beside python-sdk, FastMCP and zeromcp
+bench-peers: $(addprefix $(WORK)/peers/,done zeromcp empty)  ## the same beside python-sdk, FastMCP and zeromcp
 	@$(PYTHON) samples/bench.py --peers $(WORK)/peers $(BENCH_ARGS)
 
 clean:  ## delete what the targets installed
@@ -98,6 +98,9 @@ $(WORK)/cover/bin/python:
 
 $(WORK)/peers/zeromcp:
 	@$(PYTHON) -m venv $@ && $@/bin/python -m pip install -q zeromcp==1.10.3 || { rm -rf $@; exit 1; }
+
+$(WORK)/peers/empty:
+	@$(PYTHON) -m venv --without-pip $@
 
 # The suite needs a newer Node than most machines have: this one comes as a wheel, npm with it.
 CONFORMANCE_PYTHON = $(WORK)/conformance/python/bin/python

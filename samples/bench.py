@@ -202,8 +202,15 @@ COMMANDS = {"--help": ("--help",), "call": ("call", "URL", "pong", "message=ping
 
 
 def find_targets(peers: Optional[str]) -> Dict[str, Target]:
-    """Return what is measured, mcpkit first; the peers whose environments are in a folder too."""
+    """Return what is measured, mcpkit first; the peers whose environments are in a folder too.
+
+    Beside peers, mcpkit and the yardsticks have an environment to themselves as well: a machine's
+    own Python may load more at its start than they do.
+    """
     targets = {"mcpkit": Target(MCPKIT), **YARDSTICKS}
+    empty = os.path.join(peers or "", "empty", "bin", "python")
+    if os.path.exists(empty):
+        targets = {name: target._replace(python=empty) for name, target in targets.items()}
     for name, (folder, program, works) in PEERS.items() if peers else ():
         python = os.path.join(peers, folder, "bin", "python")
         if os.path.exists(python):
@@ -857,7 +864,7 @@ def run_scale(options: argparse.Namespace) -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", metavar="FOLDER", help="with the peers' environments, as `make "
-                        "bench-peers` makes them: sdk, fastmcp, zeromcp")
+                        "bench-peers` makes them: sdk, fastmcp, zeromcp, empty")
     parser.add_argument("--only", metavar="TEXT", default="",
                         help="measure only what has this text in its name")
     parser.add_argument("--seconds", type=float, default=1.0, help="of load a measurement")
