@@ -9895,7 +9895,7 @@ def _parse_lines(lines: Lines, remarks: tuple) -> Exchange:
             if line[:2] not in ("> ", "< ", ">", "<"):
                 raise UsageError(f"line {number} of stdio begins with neither > nor <: "
                                  + shorten(line, 60))
-            sides[line[0]].append(_parse_body_line(line[2:].rstrip("\r")))
+            sides[line[0]].append(_parse_body_line(line[2:]).rstrip(b"\r"))
     answer = b"\n".join(sides["<"])
     error, size = remarks
     return Exchange("stdio", "", {}, b"\n".join(sides[">"]), None, {}, answer,

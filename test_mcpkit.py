@@ -18161,6 +18161,7 @@ FINDINGS = {
     "a carriage return for a message": ("transcripts", b"> \r"),
     "white space around JSON on stdio": ("transcripts", b"> 1\r \n> \t2"),
     "a remark on a message of nothing": ("transcripts", b"# broken off: x\n> "),
+    "an escaped carriage return for a message": ("transcripts", b"> \\\\x0d"),
     "carriage returns at the end of a line": ("transcripts", b"GET /\n\nX\r\r\r\nY"),
 }
 
