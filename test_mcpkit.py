@@ -16490,12 +16490,12 @@ def test_the_everything_client_says_in_one_line_why_it_cannot():
 
 # ---- the conformance gate: the suite's exit code forgives, so the checks files are judged
 
-def load_gate():
-    """Return .ci/conformance.py as a module."""
-    spec = importlib.util.spec_from_file_location("gate", str(ROOT / ".ci" / "conformance.py"))
-    gate = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(gate)
-    return gate
+def load_script(name):
+    """Return a script of .ci as a module."""
+    spec = importlib.util.spec_from_file_location(name, str(ROOT / ".ci" / f"{name}.py"))
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
 
 
 def build_checks(*statuses):
@@ -16514,11 +16514,11 @@ def build_checks(*statuses):
     "no checks file is no success": (
         None, ["left no checks file: it was not run, or it crashed (see suite.log)"])})
 def test_the_gate_wants_a_success_and_neither_failure_nor_warning(checks, offences):
-    assert load_gate().find_offences(checks) == offences
+    assert load_script("conformance").find_offences(checks) == offences
 
 
 def test_the_gate_overlooks_only_what_the_suite_itself_skips():
-    gate, name = load_gate(), "tasks-status-notifications"
+    gate, name = load_script("conformance"), "tasks-status-notifications"
     judged = [gate.judge([name, "other"], {name: build_checks(status), "other": build_checks(
         "SKIPPED")}) for status in ("SKIPPED", "WARNING")]
     assert [sorted(verdicts) for verdicts in judged] == [["other"], ["other", name]]
@@ -16535,7 +16535,7 @@ def test_the_gate_overlooks_only_what_the_suite_itself_skips():
         "OVERALL: PASSED", "Traceback (most recent call last):\n",
         ["standard error: Traceback (most recent call last):"])})
 def test_the_gate_wants_a_client_to_end_as_it_should(output, stderr, offences):
-    gate = load_gate()
+    gate = load_script("conformance")
     assert gate.judge(["one"], {"one": build_checks("SUCCESS")}, [
         {"one": gate.find_run_offences(output)}, {"one": gate.find_foreign_lines(stderr)}]) == {
             "one": offences}
@@ -18180,9 +18180,7 @@ def test_what_a_fuzzer_found_is_right_now(case):
 
 
 def test_the_fuzzer_knows_each_target_and_makes_a_case_of_what_it_finds(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("fuzzer", str(ROOT / ".ci" / "fuzz.py"))
-    fuzzer = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(fuzzer)
+    fuzzer = load_script("fuzz")
     assert fuzzer.list_targets() == list(FUZZ_TARGETS)
     monkeypatch.setattr(fuzzer, "TESTS", tmp_path / "tests.py")
     fuzzer.TESTS.write_text("\nFINDINGS = {\n}\n")
@@ -18191,6 +18189,14 @@ def test_the_fuzzer_knows_each_target_and_makes_a_case_of_what_it_finds(tmp_path
     kept = {}
     exec(fuzzer.TESTS.read_text(), kept)
     assert list(kept["FINDINGS"].values()) == [("json", b"\xff'")]
+
+
+def test_each_mutant_breaks_one_place_of_the_file_and_names_a_test_that_there_is():
+    mutants = load_script("mutants")
+    assert mutants.find_faults((ROOT / "mcpkit.py").read_text(encoding="utf-8")) == []
+    unknown = {mutant.test for mutant in mutants.MUTANTS.values()
+               if f"test_{mutant.test}" not in globals()}
+    assert unknown == set() and len(mutants.MUTANTS) >= 40
 
 
 # ---- a second opinion on schemas, where there is one: `make differential` brings it

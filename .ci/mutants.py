@@ -133,8 +133,8 @@ MUTANTS = {
         "params.values()",
         "a_challenge_is_read_as_it_was_written"),
     "a token has any length": Mutant(
-        "_BEARER.fullmatch(value) if len(value) <= MAX_TOKEN_CHARS + 7 else None",
-        "_BEARER.fullmatch(value)",
+        "re.fullmatch(_BEARER, value) if len(value) <= MAX_TOKEN_CHARS + 7 else None",
+        "re.fullmatch(_BEARER, value)",
         "a_token_is_found_in_an_authorization_header"),
     # 8. REQUEST CLASSIFICATION
     "the host is looked at after the origin": Mutant(
@@ -158,7 +158,7 @@ MUTANTS = {
         '    if headers.get("mcp-method") != message.method:', "    if False:",
         "a_modern_request_that_contradicts_itself_is_refused_with_its_id"),
     "the log has the query of a URI": Mutant(
-        '_SECRET_PARTS.sub("", name)', "name",
+        're.sub(_SECRET_PARTS, "", name)', "name",
         "the_log_names_what_was_asked_for_and_nothing_of_its_contents"),
     # 9. ACCESS
     "a document needs a token, the endpoint none": Mutant(
