@@ -11,6 +11,8 @@ PYTEST_ARGS ?= -q
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' Makefile | expand -t 20
 
+# Compiling the tests takes each process that runs them some seconds: what is compiled is kept.
+test: export PYTHONDONTWRITEBYTECODE =
 test:  ## run the tests, two at a time on each core (brings what that takes)
 	@python=$(call with_pytest,$(PYTHON)); $$python -W error -m pytest $(PYTEST_ARGS) \
 	    $$($$python -c 'import os, xdist; print("--dist worksteal -n", 2 * os.cpu_count())' \

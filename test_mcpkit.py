@@ -59,6 +59,13 @@ from mcpkit import (  # noqa: E402
     build_signature, to_json_value,
 )
 
+# What runs mcpkit.py in a process of its own, wherever that starts: as a module, of which Python
+# keeps the compiled form. As a script it takes four times as long to start; some tests are of that.
+MODULE = ["-m", "mcpkit"]
+PROGRAM = [sys.executable, "-W", "error", *MODULE]
+os.environ["PYTHONPATH"] = str(ROOT)
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 needs_signals = pytest.mark.skipif(os.name != "posix", reason="signals")
 WAIT = 20              # seconds: no test waits this long unless it fails
 JSON_BOTH = {"Content-Type": "application/json",
@@ -352,13 +359,16 @@ def build_nested(depth):
 
 SOURCE = pathlib.Path(mcpkit.__file__).read_text(encoding="utf-8")
 LINES = SOURCE.splitlines()
-NODES = list(ast.walk(ast.parse(SOURCE)))
-FUNCTIONS = [node for node in NODES if isinstance(node, ast.FunctionDef)]
 CONTENTS = re.findall(r"^ +(\d+\. [A-Z0-9 -]+?)(?: +(pure))?$", mcpkit.__doc__, re.MULTILINE)
 BANNERS = {LINES[number][2:]: number for number in range(1, len(LINES) - 1)
            if re.match(r"# \d+\. ", LINES[number]) and LINES[number - 1] == LINES[number + 1]
            and LINES[number - 1].startswith("# ====")}
 IMPURE = set("socket http urllib threading time os sys open print random secrets".split())
+
+
+def find_nodes(*kinds):
+    """Return the nodes of the file's syntax that are of some kinds."""
+    return [node for node in ast.walk(ast.parse(SOURCE)) if isinstance(node, kinds)]
 
 
 def test_the_layout_of_the_contents_list_is_that_of_the_banners():
@@ -388,14 +398,14 @@ def find_names(node):
 def test_the_pure_sections_of_the_layout_name_nothing_that_does_io():
     starts = sorted(BANNERS.items(), key=lambda banner: banner[1])
     ends = [line for _, line in starts[1:]] + [len(LINES)]
-    impure = [(name, line) for name, line in find_names(NODES[0]) if name in IMPURE]
+    impure = [(name, line) for name, line in find_names(ast.parse(SOURCE)) if name in IMPURE]
     assert [(title, name, line) for (title, start), end in zip(starts, ends)
             for name, line in impure if start < line <= end and (title, "pure") in CONTENTS] == []
 
 
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="sys.stdlib_module_names came with 3.10")
 def test_the_layout_imports_the_standard_library_only():
-    imports = [node for node in NODES if isinstance(node, (ast.Import, ast.ImportFrom))]
+    imports = find_nodes(ast.Import, ast.ImportFrom)
     roots = {name for node in imports for name, _ in find_names(node)}
     assert roots - set(sys.stdlib_module_names) == set()
 
@@ -417,11 +427,13 @@ def find_nesting(statements):
 
 
 def test_no_function_of_the_layout_is_longer_than_60_lines():
-    assert [node.name for node in FUNCTIONS if node.end_lineno - node.lineno >= 60] == []
+    assert [node.name for node in find_nodes(ast.FunctionDef)
+            if node.end_lineno - node.lineno >= 60] == []
 
 
 def test_no_blocks_of_the_layout_nest_deeper_than_4():
-    assert [node.name for node in FUNCTIONS if find_nesting(node.body) > 4] == []
+    assert [node.name for node in find_nodes(ast.FunctionDef)
+            if find_nesting(node.body) > 4] == []
 
 
 def test_no_line_of_the_layout_is_wider_than_100_columns():
@@ -430,7 +442,7 @@ def test_no_line_of_the_layout_is_wider_than_100_columns():
 
 def test_no_name_of_the_layout_is_given_twice():
     names = collections.Counter()
-    for node in NODES[0].body:
+    for node in ast.parse(SOURCE).body:
         names.update([node.name] if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else [
             target.id for target in getattr(node, "targets", [getattr(node, "target", None)])
             if isinstance(target, ast.Name)])
@@ -438,8 +450,8 @@ def test_no_name_of_the_layout_is_given_twice():
 
 
 def test_each_public_name_of_the_layout_exists_and_is_documented():
-    documented = {node.name for node in NODES if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-                  and ast.get_docstring(node)}
+    documented = {node.name for node in find_nodes(ast.FunctionDef, ast.ClassDef)
+                  if ast.get_docstring(node)}
     assert [name for name in mcpkit.__all__
             if name not in documented or not hasattr(mcpkit, name)] == []
 
@@ -6207,8 +6219,8 @@ class JobsChild:
     def __init__(self, folder, *words):
         (folder / "jobs.py").write_text(JOBS_FILE)
         self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "serve", "jobs.py", *words],
-            cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            [*PROGRAM, "serve", "jobs.py", *words], cwd=folder,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def __enter__(self):
         self.url = re.search(r"http://\S+", self.process.stdout.readline().decode()).group()
@@ -6264,8 +6276,8 @@ def test_a_server_ends_at_ctrl_c_also_while_a_task_runs(tmp_path):
 def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)                  # where the file's own.db is to be
     (tmp_path / "jobs.py").write_text(JOBS_FILE)
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", "--stdio",
-               str(tmp_path / "jobs.py"), "--state", str(tmp_path / "state")]
+    command = [*PROGRAM, "serve", "--stdio", str(tmp_path / "jobs.py"), "--state",
+               str(tmp_path / "state")]
     with Client(command, capabilities={"extensions": {TASKS: {}}}) as client:
         task = client.call_tool("hang")
         assert client.request("tasks/get", {"taskId": task["taskId"]})["status"] == "working"
@@ -7209,7 +7221,7 @@ def start_with_socket(listener, *command, count=1):
 @pytest.mark.parametrize("words", [[], ["--workers", "2"]], ids=["one process", "workers"])
 def test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open(words):
     with mcpkit.open_listener("127.0.0.1", 0) as listener:
-        command, options = start_with_socket(listener, ROOT / "mcpkit.py", "serve", *words)
+        command, options = start_with_socket(listener, *MODULE, "serve", *words)
         for _ in range(2):
             with starting(command, **options) as (_, url):
                 assert url == f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
@@ -7221,7 +7233,7 @@ def test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open(wo
 def test_sockets_of_a_kind_that_cannot_be_served_are_a_mistake_that_is_told():
     with mcpkit.open_listener("127.0.0.1", 0) as listener, socket.socket(socket.AF_UNIX) as other:
         for given, count in ((listener, 2), (other, 1)):
-            command, options = start_with_socket(given, ROOT / "mcpkit.py", "serve", count=count)
+            command, options = start_with_socket(given, *MODULE, "serve", count=count)
             child = subprocess.run([sys.executable, *map(str, command)], capture_output=True,
                                    timeout=WAIT, **options)
             assert child.returncode == 2 and b"gives one ListenStream=" in child.stderr
@@ -7563,7 +7575,7 @@ def test_c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output(tmp_pat
     request = tool_call("shout", text="\u0110 \u4e16 \U0001f600")
     lines = [json.dumps(request, ensure_ascii=False).encode(), b"\xff", PING]
     child = subprocess.run(
-        [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "noisy.py"), "--stdio"],
+        [*PROGRAM, "serve", str(tmp_path / "noisy.py"), "--stdio"],
         input=b"\n".join(lines) + b"\n", capture_output=True, env=environment, timeout=WAIT)
     answers = [json.loads(line) for line in child.stdout.splitlines()]
     texts = [find_text(answer) for answer in answers if "content" in answer.get("result", ())]
@@ -7587,7 +7599,7 @@ def wait():
 def test_c115_a_server_ends_with_its_input_also_while_a_call_runs(tmp_path):
     (tmp_path / "stuck.py").write_text(STUCK_SERVER)
     child = subprocess.run(
-        [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "stuck.py"), "--stdio"],
+        [*PROGRAM, "serve", str(tmp_path / "stuck.py"), "--stdio"],
         input=json.dumps(tool_call("wait")).encode() + b"\n" + PING + b"\n",
         capture_output=True, timeout=WAIT)       # which is less than the tool takes
     assert child.returncode == 0 and json.loads(child.stdout)["result"] == {}
@@ -7724,7 +7736,7 @@ def test_the_protocols_input_and_output_are_nobody_elses(tmp_path):
     (tmp_path / "reader.py").write_text(READING_SERVER)
     requests = [call("tools/call", {"name": "read"}), call("ping", request_id=2)]
     child = subprocess.run(
-        [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "reader.py"), "--stdio"],
+        [*PROGRAM, "serve", str(tmp_path / "reader.py"), "--stdio"],
         input="".join(json.dumps(request) + "\n" for request in requests).encode(),
         capture_output=True, timeout=WAIT)
     answers = {answer["id"]: answer for answer in map(json.loads, child.stdout.splitlines())}
@@ -8169,10 +8181,9 @@ class Crew(Far):
 def start_crew(folder, *words, **options):
     """Run the crew's server with two workers; its file is the program where there are no words."""
     (folder / "crew.py").write_text(CREW_SERVER)
-    command = [ROOT / "mcpkit.py", "serve", *words, "--workers", "2", "--port", "0"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [*MODULE, "serve", *words, "--workers", "2", "--port", "0"]
     with starting(command if words else ["crew.py"], folder, stderr=subprocess.PIPE,
-                  env=environment, **options) as (child, url):
+                  **options) as (child, url):
         yield Crew(child, url)
 
 
@@ -8250,7 +8261,7 @@ def test_a_reload_serves_what_the_file_has_become_and_loses_no_request(tmp_path)
             (tmp_path / "crew.py").write_text(CREW_SERVER.replace('"old"', '"young"'))
             crew.child.send_signal(signal.SIGHUP)
             assert crew.read_line() == "reloaded"
-            assert wait_until(lambda: not before & crew.meet())
+            assert wait_until(lambda: not any(map(is_running, before)))
             done.set()
             for ages in seen:
                 assert set(ages.result(WAIT)) <= {"old", "young"}
@@ -8288,7 +8299,7 @@ def test_a_worker_that_does_not_come_to_serve_is_given_up(tmp_path):
     words = ["serve", "slow.py", "--workers", "2", "--port", "0"]
     code = f"import sys, mcpkit; mcpkit.WORKER_SECONDS = 0.1; sys.exit(mcpkit.main({words}))"
     child = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
-                           timeout=WAIT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+                           timeout=WAIT)
     assert (child.returncode, child.stderr) == (
         2, "mcpkit: a worker did not come to serve within 0.1 s\n")
 
@@ -8333,8 +8344,7 @@ def test_a_task_of_one_worker_is_known_to_the_others(crew):
                         "neither": ([], None)})
 def test_workers_and_who_wants_to_stay_on_a_core(tmp_path, words, count):
     (tmp_path / "crew.py").write_text(CREW_SERVER)
-    with starting([ROOT / "mcpkit.py", "serve", "crew.py", "--port", "0", *words], tmp_path
-                  ) as (child, url):
+    with starting([*MODULE, "serve", "crew.py", "--port", "0", *words], tmp_path) as (child, url):
         crew, own = Crew(child, url), sorted(os.sched_getaffinity(0))
         cores = {tuple(crew.find("cores")) for _ in range(50)}
         assert cores <= {tuple(own)} if count is None else cores <= {(core,) for core in own}
@@ -11681,8 +11691,7 @@ def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
         + "\n".join(inspect_source(build_sample_server).splitlines())
         + "\nserver = build_sample_server()\n")
     told = []
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "sample.py"),
-               "--stdio"]
+    command = [*PROGRAM, "serve", str(tmp_path / "sample.py"), "--stdio"]
     with Client(command, era=era, timeout=WAIT,
                 on_notification=lambda method, params: told.append(method)) as client:
         use_everything(client, told)
@@ -12225,8 +12234,7 @@ ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_a_client_answers_listens_and_is_told_alike_everywhere(era, transport, tmp_path):
     (tmp_path / "server.py").write_text(TALKING_SERVER)
-    command = [sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "serve",
-               str(tmp_path / "server.py")]
+    command = [*PROGRAM, "serve", str(tmp_path / "server.py")]
     logged, progress = [], []
     with contextlib.ExitStack() as stack:
         target = [*command, "--stdio"]
@@ -13576,8 +13584,7 @@ def test_c112_the_probe_names_each_line_that_is_no_mcp_on_standard_output():
 
 
 def test_a_stdio_server_is_probed_too():
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", "--stdio"]
-    report = mcpkit.probe(command)
+    report = mcpkit.probe([*PROGRAM, "serve", "--stdio"])
     assert report["verdict"] == "pass" and report["endpoint"] is None
     assert mcpkit.probe(["no-such-command-anywhere"])["verdict"] == "unreachable"
 
@@ -14254,7 +14261,7 @@ STDIO_FAULTS = {
 
 def mock_command(*words):
     """Return the command of a mock over stdio."""
-    return [sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "mock", "--stdio", *words]
+    return [*PROGRAM, "mock", "--stdio", *words]
 
 
 @needs_signals
@@ -14430,8 +14437,7 @@ def test_a_server_that_stops_answering_is_a_difference(tmp_path):
 @contextlib.contextmanager
 def running(*words):
     """Run a service of mcpkit.py on any port, and stop it; yields its URL."""
-    child = subprocess.Popen([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), *words,
-                              "--port", "0"], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([*PROGRAM, *words, "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         yield re.search(r"http://127.0.0.1:\d+\S*", child.stdout.readline()).group()
     finally:
@@ -14511,25 +14517,23 @@ def test_questions_of_a_server_are_recorded_replayed_and_asked_again(era, transp
     path = tmp_path / "tape.http"
     (tmp_path / "curious.py").write_text("from test_mcpkit import build_curious_server\n"
                                          "server = build_curious_server()\n")
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", str(tmp_path / "curious.py"),
-               "--stdio"]
+    command = [*PROGRAM, "serve", str(tmp_path / "curious.py"), "--stdio"]
 
     def book(target):
-        with Client(target, era=era, timeout=WAIT, on_elicit=lambda params: {"day": "Monday"},
-                    env={"PYTHONPATH": str(ROOT)}) as client:
+        with Client(target, era=era, timeout=WAIT, on_elicit=lambda params: {"day": "Monday"}
+                    ) as client:
             return client.call_tool("book", on_progress=lambda *_: None)["content"][0]["text"]
 
     with contextlib.ExitStack() as stack:
         if transport == "stdio":
-            assert book([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "record", "--out",
-                         str(path), "--", *command]) == "Monday"
+            assert book([*PROGRAM, "record", "--out", str(path), "--", *command]) == "Monday"
             target = ["--", *command]
         else:
             service = stack.enter_context(mcpkit.HTTPService(build_curious_server(), port=0))
             with recording(service.url, path) as recorder:
                 assert book(recorder.url) == "Monday"
             target = [service.url]
-        ran = replay(path, *target, PYTHONPATH=str(ROOT))
+        ran = replay(path, *target)
         assert ran.code == 0, ran.out
     assert book(mock_command(str(path))) == "Monday"
     with running("mock", str(path)) as url:
@@ -14768,18 +14772,13 @@ class Ran(typing.NamedTuple):
 
 
 def run(*words, data=None, cwd=ROOT, **variables):
-    """Run mcpkit.py with words, and variables in its environment; return what it did.
-
-    Run as a module, Python keeps its compiled form: that takes a third of the time.
-    """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    child = subprocess.run([sys.executable, "-W", "error", "-m", "mcpkit", *words], input=data,
-                           capture_output=True, timeout=WAIT, cwd=cwd, env=environment)
+    """Run mcpkit.py with words, and variables in its environment; return what it did."""
+    child = subprocess.run([*PROGRAM, *words], input=data, capture_output=True, timeout=WAIT,
+                           cwd=cwd, env={**os.environ, **variables})
     return Ran(child.returncode, child.stdout.decode(), child.stderr.decode())
 
 
-STDIO = ["--", sys.executable, str(ROOT / "mcpkit.py"), "serve", "--stdio"]
+STDIO = ["--", *PROGRAM, "serve", "--stdio"]
 
 
 @pytest.fixture(scope="module")
@@ -15011,7 +15010,7 @@ def test_listen_prints_a_line_a_change_until_it_is_interrupted(words, wanted, er
     import signal
     server = build_sample_server(sessions=True)
     with mcpkit.HTTPService(server, port=0) as service, telling(server), subprocess.Popen(
-            [sys.executable, str(ROOT / "mcpkit.py"), "listen", service.url, "--era", era, *words],
+            [*PROGRAM, "listen", service.url, "--era", era, *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         lines = [json.loads(child.stdout.readline()) for _ in range(3)]
         child.send_signal(signal.SIGINT)
@@ -15163,9 +15162,8 @@ class Terminal:
         termios.tcsetattr(slave, termios.TCSANOW, modes)
         os.write(master, typed)
         stdout = subprocess.PIPE if variables.pop("piped", True) else slave
-        with subprocess.Popen([sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), *words],
-                              stdin=slave, stdout=stdout, stderr=slave, cwd=ROOT,
-                              env={**os.environ, "TERM": "xterm", **variables}) as child:
+        with subprocess.Popen([*PROGRAM, *words], cwd=ROOT, stdin=slave, stdout=stdout,
+                              stderr=slave, env={**os.environ, "TERM": "xterm", **variables}) as child:
             os.close(slave)
             self.shown = self._read(master)
             self.out = child.stdout.read().decode() if child.stdout else ""
@@ -15293,8 +15291,8 @@ def test_c123_each_command_of_the_client_takes_all_its_options(name, tmp_path):
     assert "a:b" not in ran.err
 
 
-CONFIG = {"mcpServers": {"pong": {"command": sys.executable, "args": [
-    "${KIT}", "serve", "--stdio"], "env": {"KEY": "s3cret-of-file"}}}}
+CONFIG = {"mcpServers": {"pong": {
+    "command": "${PY}", "args": [*MODULE, "serve", "--stdio"], "env": {"KEY": "s3cret-of-file"}}}}
 
 
 @table("words, file", {
@@ -15310,7 +15308,7 @@ def test_a_server_of_a_configuration_file_goes_by_its_name(words, file, tmp_path
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(json.dumps(CONFIG))
     ran = run(*words, cwd=tmp_path, HOME=str(tmp_path / "home"), XDG_CONFIG_HOME=str(
-        tmp_path / "home" / ".config"), KIT=str(ROOT / "mcpkit.py"))
+        tmp_path / "home" / ".config"), PY=sys.executable)
     assert (ran.code, ran.err) == (0, "") and "pong" in ran.out
 
 
@@ -15318,13 +15316,13 @@ def test_the_probe_of_a_file_names_each_server_that_works_and_each_that_does_not
     host = target.partition("://")[2].partition("/")[0]
     (tmp_path / "my.json").write_text(json.dumps({"servers": {
         **CONFIG["mcpServers"], "gone": {"command": "no-such-command-anywhere"},
-        "bare": {"url": "http://h.test/", "headers": {"A": "${NO_A} ${KIT}", "B": "${NO_B:-b}",
+        "bare": {"url": "http://h.test/", "headers": {"A": "${NO_A} ${PY}", "B": "${NO_B:-b}",
                                                       "C": "${NO_C}"}},
         "web": {"url": target + "?k=s3cret-of-url", "headers": {"X-Key": "s3cret-of-header"}}}}))
     files = [word for name in ("junit", "html", "transcript")
              for word in (f"--{name}", str(tmp_path / name))]
     ran = run("probe", "--config", "my.json", "--deep", "--curl", *files, "-v", cwd=tmp_path,
-              KIT=str(ROOT / "mcpkit.py"))
+              PY=sys.executable)
     assert ran.code == 4 and [line.strip() for line in ran.out.splitlines()[:7]] == [
         "probe of 4 servers in my.json",
         "pass        pong: mcpkit pong 0.1.0 speaks 2025-11-25 and 2026-07-28",
@@ -15342,7 +15340,7 @@ def test_the_probe_of_a_file_names_each_server_that_works_and_each_that_does_not
 def test_the_probe_of_a_file_is_one_json_document_and_says_where_there_is_no_server(tmp_path):
     (tmp_path / "my.json").write_text(json.dumps(CONFIG))
     ran = run("probe", "--config", "my.json", "--json", "--era", "modern", cwd=tmp_path,
-              KIT=str(ROOT / "mcpkit.py"))
+              PY=sys.executable)
     assert ran.code == 0 and list(ran.json["servers"]) == ["pong"]
     assert ran.json["servers"]["pong"]["eras"]["modern"]["tools"] == ["pong"]
     assert ran.json["verdict"] == "pass" and ran.json["target"] == "my.json"
@@ -15357,8 +15355,8 @@ def test_a_signal_ends_the_probe_of_a_file_and_all_servers_that_it_has_started(t
               "print('[]', flush=True); time.sleep(600)")
     (tmp_path / "my.json").write_text(json.dumps({"servers": {
         name: {"command": sys.executable, "args": ["-c", script]} for name in "ab"}}))
-    child = subprocess.Popen([sys.executable, str(ROOT / "mcpkit.py"), "probe", "--config",
-                              "my.json", "--timeout", "500"], cwd=tmp_path)
+    child = subprocess.Popen([*PROGRAM, "probe", "--config", "my.json", "--timeout", "500"],
+                             cwd=tmp_path)
     wait_for(lambda: len(list(tmp_path.glob("pid*"))) == 2)
     child.terminate()
     assert child.wait(WAIT) == 143
@@ -15378,7 +15376,7 @@ def test_a_child_has_the_variables_and_the_folder_of_its_entry(tmp_path):
         "import os\nfrom mcpkit import Server\nserver = Server('show')\n@server.tool\n"
         "def show() -> str:\n    return os.environ['A'] + ' ' + os.path.basename(os.getcwd())")
     (tmp_path / "mcp.json").write_text(json.dumps({"servers": {"show": {
-        "command": sys.executable, "args": [str(ROOT / "mcpkit.py"), "serve", "show.py", "--stdio"],
+        "command": sys.executable, "args": [*MODULE, "serve", "show.py", "--stdio"],
         "env": {"A": "one"}, "cwd": "there"}}}))
     assert run("call", "show", "show", cwd=tmp_path).out == "one there\n"
     (tmp_path / "mcp.json").write_text(json.dumps({"servers": {"show": {
@@ -15407,7 +15405,7 @@ CONFIG_FAULTS = {
     "an unknown name": (["list", "pang"], 2, "did you mean pong?"),
     "an unknown name of a file": (["list", "pang", "--config", "mcp.json"], 2, "no server pang in"),
     "no such file": (["list", "pong", "--config", "no.json"], 2, "no.json cannot be read"),
-    "a variable that is missing": (["list", "pong"], 2, "needs the variable KIT, which is not set"),
+    "a variable that is missing": (["list", "pong"], 2, "needs the variable PY, which is not set"),
     "a file and a URL": (["list", "http://127.0.0.1:1/", "--config", "mcp.json"], 2, "--config goes"),
     "two servers": (["list", "--server", "pong", "--", "python3"], 2, "both --server and -- COMMAND"),
     "a name and a URL": (["call", "http://h/", "pong", "--server", "pong"], 2, "both a URL and"),
@@ -15458,7 +15456,7 @@ def starting(command, folder=ROOT, **options):
 @contextlib.contextmanager
 def serving(*words):
     """Run `serve` with words in a process of its own and give its URL."""
-    with starting([ROOT / "mcpkit.py", "serve", *words, "--port", "0"]) as (_, url):
+    with starting([*MODULE, "serve", *words, "--port", "0"]) as (_, url):
         yield url
 
 
@@ -15466,7 +15464,8 @@ def test_a_copy_under_another_name_serves_files_that_name_it_so(tmp_path):
     shutil.copy(ROOT / "mcpkit.py", tmp_path / "kit.py")
     (tmp_path / "mine.py").write_text("from kit import Server\nserver = Server('mine')\n")
     child = subprocess.run([sys.executable, "kit.py", "serve", "mine.py", "--stdio"], cwd=tmp_path,
-                           input=PING + b"\n", capture_output=True, timeout=WAIT)
+                           input=PING + b"\n", capture_output=True, timeout=WAIT,
+                           env={**os.environ, "PYTHONPATH": ""})
     assert json.loads(child.stdout)["result"] == {}, child.stderr
 
 
@@ -15501,7 +15500,7 @@ if __name__ == "__main__":
 def lingering(tmp_path):
     """The command that serves a file with a tool that lingers."""
     (tmp_path / "it.py").write_text(LINGERING_SERVER)
-    return [ROOT / "mcpkit.py", "serve", tmp_path / "it.py"]
+    return [*MODULE, "serve", tmp_path / "it.py"]
 
 
 def start_call(url, **arguments):
@@ -15585,7 +15584,7 @@ def test_a_stdio_server_that_is_told_to_stop_answers_and_exits_with_0(lingering)
     "JSON": ("json", '{"time":"[^"]+","method":"tools/call","name":"pong","status":200,"ms":[0-9.]+}'),
     "text": ("text", r"\S+Z tools/call pong 200 [0-9.]+ ms")})
 def test_serve_logs_requests_on_standard_error(form, pattern):
-    with starting([ROOT / "mcpkit.py", "serve", "--port", "0", "--log", form],
+    with starting([*MODULE, "serve", "--port", "0", "--log", form],
                   stderr=subprocess.PIPE) as (child, url):
         assert run("call", url, "pong", "message=s3cr3t", "--era", "legacy").code == 0
         child.terminate()
@@ -15609,11 +15608,10 @@ def test_a_server_started_with_a_signal_ignored_is_as_its_user_means_it(name, li
 
 
 def test_a_file_that_runs_its_server_is_a_program(lingering, tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with starting(["it.py"], tmp_path, env=environment) as (child, url):
+    with starting(["it.py"], tmp_path) as (child, url):
         assert run("list", url).out.startswith("lingering 0.0.0 ")
     assert child.returncode == 0 or os.name != "posix"
-    child = subprocess.run([sys.executable, "it.py", "--stdio"], cwd=tmp_path, env=environment,
+    child = subprocess.run([sys.executable, "it.py", "--stdio"], cwd=tmp_path,
                            input=PING + b"\n", capture_output=True, timeout=WAIT)
     assert json.loads(child.stdout)["result"] == {} and child.stderr == b""
 
@@ -15752,7 +15750,7 @@ CLOSED = {
 @cases(CLOSED)
 def test_streams_that_are_closed_or_full_are_no_traceback(target, case):
     words, code = case
-    command = f"{sys.executable} {ROOT / 'mcpkit.py'} {words.replace('URL', target)}"
+    command = f"{' '.join(PROGRAM)} {words.replace('URL', target)}"
     ran = subprocess.run(["sh", "-c", command], capture_output=True, timeout=WAIT, text=True)
     assert ran.returncode == code and ran.stderr.count("\n") <= 1, ran.stderr
 
@@ -15762,7 +15760,7 @@ def test_a_command_that_is_terminated_ends_its_child_too(tmp_path):
     import signal
     code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()));" \
            "time.sleep(300)"
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "list", "--", sys.executable, "-c", code]
+    command = [*PROGRAM, "list", "--", sys.executable, "-c", code]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
         deadline = time.monotonic() + WAIT
         while time.monotonic() < deadline and not (
@@ -15808,7 +15806,7 @@ def test_no_file_that_the_probe_writes_has_a_secret(tmp_path):
 @contextlib.contextmanager
 def watching(url, *words):
     """Probe a URL again and again while the block runs; yield an iterator of what is printed."""
-    command = [sys.executable, str(ROOT / "mcpkit.py"), "probe", "--watch", "0.05", url, *words]
+    command = [*PROGRAM, "probe", "--watch", "0.05", url, *words]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     watchdog = threading.Timer(WAIT, child.kill)
     watchdog.start()
@@ -16018,8 +16016,7 @@ def test_the_testers_curl_commands_give_what_the_tester_shows():
 @contextlib.contextmanager
 def logging_in(server, folder, *words):
     """Yield the URL at which `login` wants somebody to log in, and a function that answers it."""
-    command = [sys.executable, "-W", "error", str(ROOT / "mcpkit.py"), "login", server.url,
-               "--no-browser", *words]
+    command = [*PROGRAM, "login", server.url, "--no-browser", *words]
     environment = {**os.environ, "XDG_CONFIG_HOME": str(folder), "APPDATA": str(folder)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           stderr=subprocess.PIPE, env=environment) as child:
@@ -16235,7 +16232,7 @@ class ReadmeShell:
 
     def shell(self, command):
         environment = {**os.environ, "PATH": f"{self.folder}{os.pathsep}{os.environ['PATH']}",
-                       "XDG_CONFIG_HOME": str(self.folder)}
+                       "XDG_CONFIG_HOME": str(self.folder), "PYTHONPATH": ""}
         return subprocess.Popen(["sh", "-c", command], cwd=self.folder, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, env=environment)
 
@@ -17036,7 +17033,7 @@ def hold_served_talk(peers, peer, transport, mode):
     talks = []
     with contextlib.ExitStack() as stack:
         for name, files in SERVED_FILES.items():
-            command = [sys.executable, str(ROOT / "mcpkit.py"), "serve", *(
+            command = [*PROGRAM, "serve", *(
                 str(path) for file in files for path in (ROOT / file, peers.folder / file)
                 if path.exists())]
             target = [*command, "--stdio"] if transport == "stdio" else stack.enter_context(
@@ -17455,8 +17452,7 @@ def test_interop_on_the_command_line_with_a_peers_server(case, transport, peer, 
     name, words, exit_code, wanted = COMMANDS[case]
     target = peers.target(peer, transport)
     before, after = ([], ["--", *target]) if transport == "stdio" else ([target], [])
-    code, output, errors = run_child(sys.executable, "mcpkit.py", name, *before, *words, "--json",
-                                     *after)
+    code, output, errors = run_child(*PROGRAM, name, *before, *words, "--json", *after)
     assert code == exit_code, errors
     assert wanted is None or pick(json.loads(output), wanted) == wanted
 
@@ -17464,8 +17460,8 @@ def test_interop_on_the_command_line_with_a_peers_server(case, transport, peer, 
 @needs_peers
 def test_interop_on_the_command_line_listening_to_a_peers_server(peers):
     url = peers.target("python-sdk", "HTTP")
-    with subprocess.Popen([sys.executable, "mcpkit.py", "listen", url, "--max-time", "60"],
-                          cwd=ROOT, stdout=subprocess.PIPE) as child, Client(url) as client:
+    with subprocess.Popen([*PROGRAM, "listen", url, "--max-time", "60"],
+                          stdout=subprocess.PIPE) as child, Client(url) as client:
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             line = pool.submit(child.stdout.readline)
             while not line.done():
@@ -17504,7 +17500,7 @@ def test_interop_a_talk_of_peers_is_recorded_replays_to_the_server_and_answers_t
     target = peers.target(peer, transport)
     if transport == "stdio":
         said = hold_peer_talk(peers, peer, mode, [
-            sys.executable, str(ROOT / "mcpkit.py"), "record", "--out", str(path), "--", *target])
+            *PROGRAM, "record", "--out", str(path), "--", *target])
         ran = replay(path, "--", *target)
     else:
         with recording(target, path) as recorder:
@@ -17604,7 +17600,7 @@ def node_targets():
 def test_interop_on_the_command_line_with_server_everything(node_targets, name, words, code, wanted,
                                                             transport):
     before, after = node_targets[transport]
-    found, output, errors = run_child(sys.executable, "mcpkit.py", name, *before, *words, *after)
+    found, output, errors = run_child(*PROGRAM, name, *before, *words, *after)
     assert found == code, errors
     assert [part for part in wanted if part not in output + errors] == []
 
@@ -17663,8 +17659,7 @@ class Fleet:
     def start(self, name):
         """Start an instance as systemd would, and return what its tool `who` says."""
         command, options = start_with_socket(
-            self._listeners[name], ROOT / "mcpkit.py", "serve", "scaled.py", "--sessions",
-            "--instance", name)
+            self._listeners[name], *MODULE, "serve", "scaled.py", "--sessions", "--instance", name)
         environment = {**os.environ, "INSTANCE": name, "MCPKIT_SECRET": "the same for all of them"}
         child = subprocess.Popen([sys.executable, *map(str, command)], cwd=self._folder,
                                  stdout=subprocess.PIPE, env=environment, **options)
