@@ -328,6 +328,7 @@ TURNED_AWAY_SECONDS = 1.0              # that they have for it
 PAGE_SIZE = 500
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
+STOP_LOOK_SECONDS = 0.01               # how often a service looks whether its block has ended
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
 REFUSED_SECONDS = 2.0                  # that a refused client has to see why, as it still sends
 DRAIN_SECONDS = 0.25                   # before that, in which a connection ends with its answer
@@ -352,6 +353,7 @@ AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to wha
 LOOK_SECONDS = 0.1                     # how often it is looked whether a client is still there
 REPLAY_LISTEN_SECONDS = 1.0            # for what comes on a stream when all else has been replayed
 PROBE_LISTEN_SECONDS = 0.15            # in which a stream ends after its response, or stays open
+CHILD_END_SECONDS = 2.0                # that a child has to end with its input, and then by TERM
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
 MAX_TOKEN_CHARS = 16 * 1024
 MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
@@ -7874,7 +7876,7 @@ class HTTPService(socketserver.TCPServer):
         return self._admit(data)._replace(principal=principal)
 
     def __enter__(self) -> HTTPService:
-        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True,
+        threading.Thread(target=self.serve_forever, args=(STOP_LOOK_SECONDS,), daemon=True,
                          name="mcpkit-http").start()
         return self
 
@@ -11739,7 +11741,7 @@ class StdioTransport:
             if end is not None:
                 self._signal(end)
             try:
-                self._child.wait(2.0)
+                self._child.wait(CHILD_END_SECONDS)
                 break
             except subprocess.TimeoutExpired:
                 continue
@@ -11748,7 +11750,7 @@ class StdioTransport:
         # Each thread closes its own pipe at the end. Where somebody outside the group holds the
         # other end, that end may be far away: we do not wait for it.
         for thread in self._threads:
-            thread.join(2.0)
+            thread.join(CHILD_END_SECONDS)
 
     def _has_group(self) -> bool:
         """Return whether the child, which has ended, left something running."""
@@ -17508,7 +17510,7 @@ class ReplyService(socketserver.ThreadingMixIn, socketserver.TCPServer):
         raise NotImplementedError
 
     def __enter__(self) -> ReplyService:
-        start_thread(functools.partial(self.serve_forever, 0.05))
+        start_thread(functools.partial(self.serve_forever, STOP_LOOK_SECONDS))
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -7962,7 +7962,8 @@ def test_a_cached_thread_that_is_chosen_when_its_patience_ends_does_the_job():
     assert Bell.waits == [mcpkit.IDLE_THREAD_SECONDS, None]
 
 
-def test_c109_sessions_that_come_and_go_leave_no_thread_and_no_connection_behind():
+def test_c109_sessions_that_come_and_go_leave_no_thread_and_no_connection_behind(monkeypatch):
+    monkeypatch.setattr(mcpkit, "IDLE_THREAD_SECONDS", 0.5)
     now = [0.0]
     server = build_sample_server(sessions=True, session_seconds=60, runtime=(
         mcpkit.system_runtime()._replace(now=lambda: now[0])))
@@ -12145,14 +12146,16 @@ for line in sys.stdin:
 """
 
 
-def test_a_child_that_stops_reading_ends_the_wait_and_is_ended():
+def test_a_child_that_stops_reading_ends_the_wait_and_is_ended(monkeypatch):
+    monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
     with Client([sys.executable, "-c", DEAF_SERVER], era="legacy", timeout=0.3) as client:
         with pytest.raises(mcpkit.TransportError, match="no answer for 0.3 s"):
             client.request("x/y", {"large": "x" * 1_000_000})
 
 
 @pytest.mark.skipif(os.name != "posix", reason="process groups")
-def test_a_pipe_held_by_somebody_outside_the_group_does_not_hold_up_the_end(tmp_path):
+def test_a_pipe_held_by_somebody_outside_the_group_does_not_hold_up_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
     code = ("import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', "
             "'import time; time.sleep(300)'], start_new_session=True)\n"
             f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n")
@@ -14179,6 +14182,11 @@ HTTP_FAULTS = {
 }
 
 
+# The faults that use up a limit of time, which need not be long. It falls between two of the things
+# that come each tenth of a second; all others have more time than they need.
+SILENT = ("silence", "silent-stream", "only-comments", "tarpit")
+
+
 def use_all(client):
     """Do what a client does with pong; return the error or warnings, and the answer of the tool."""
     try:
@@ -14194,9 +14202,10 @@ def use_all(client):
 @pytest.mark.parametrize("name", HTTP_FAULTS)
 def test_the_client_survives_or_names_each_fault_within_its_time(name):
     said, started = HTTP_FAULTS[name][0], time.monotonic()
+    limits = {"timeout": 0.45, "max_time": 0.95} if name in SILENT else {"timeout": WAIT}
     with spoiling(name) as service:
-        error, result = use_all(Client(service.url, timeout=1.0, max_time=2.0, on_roots=list,
-                                       max_bytes=8 * 1024 * 1024))
+        error, result = use_all(Client(service.url, on_roots=list, max_bytes=8 * 1024 * 1024,
+                                       **limits))
     assert time.monotonic() - started < WAIT
     if said is None:
         assert (error, result["content"][0]["text"]) == (None, '{"response":"pong"}')
@@ -14208,7 +14217,7 @@ def test_the_client_survives_or_names_each_fault_within_its_time(name):
 def test_the_probe_survives_or_names_each_fault_within_its_time(name):
     said = HTTP_FAULTS[name][1]
     with spoiling(name) as service:
-        report = mcpkit.probe(service.url, timeout=2.0, guess=False)
+        report = mcpkit.probe(service.url, timeout=0.95 if name in SILENT else WAIT, guess=False)
     assert report["elapsedMs"] < 1000 * WAIT
     if said is None:
         assert report["verdict"] == "pass"
@@ -14264,12 +14273,24 @@ def mock_command(*words):
     return [*PROGRAM, "mock", "--stdio", *words]
 
 
+# The seconds that those have whose answers are none; a child takes some time to start.
+STDIO_SECONDS = dict.fromkeys(("foreign-id", "id-as-string", "not-a-number"), 1.5)
+
+
+@pytest.fixture
+def impatient(name, monkeypatch):
+    """Wait for less than usual where a fault makes us wait in vain."""
+    monkeypatch.setattr(mcpkit, "DISCOVER_SECONDS", 1.0)
+    if name == "stays":
+        monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
+
+
 @needs_signals
 @pytest.mark.parametrize("name", STDIO_FAULTS)
-def test_the_client_survives_or_names_each_fault_of_stdio(name):
+def test_the_client_survives_or_names_each_fault_of_stdio(name, impatient):
     said = STDIO_FAULTS[name][0]
-    seconds = 2.0 if name in ("foreign-id", "id-as-string", "not-a-number") else WAIT
-    client = Client(mock_command("--fault", name), timeout=seconds, discover_timeout=2.0)
+    client = Client(mock_command("--fault", name), timeout=STDIO_SECONDS.get(name, WAIT),
+                    discover_timeout=1.0)
     error, result = use_all(client)
     if said is None:
         assert (error, result["content"][0]["text"]) == (None, '{"response":"pong"}')
@@ -14281,10 +14302,9 @@ def test_the_client_survives_or_names_each_fault_of_stdio(name):
 
 @needs_signals
 @pytest.mark.parametrize("name", STDIO_FAULTS)
-def test_the_probe_survives_or_names_each_fault_of_stdio(name):
+def test_the_probe_survives_or_names_each_fault_of_stdio(name, impatient):
     said = STDIO_FAULTS[name][1]
-    seconds = 3.0 if name in ("foreign-id", "id-as-string", "not-a-number") else WAIT
-    report = mcpkit.probe(mock_command("--fault", name), timeout=seconds)
+    report = mcpkit.probe(mock_command("--fault", name), timeout=STDIO_SECONDS.get(name, WAIT))
     if said is None:
         assert report["verdict"] == "pass"
     else:
