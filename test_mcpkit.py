@@ -14535,8 +14535,9 @@ def build_curious_server():
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_questions_of_a_server_are_recorded_replayed_and_asked_again(era, transport, tmp_path):
     path = tmp_path / "tape.http"
-    (tmp_path / "curious.py").write_text("from test_mcpkit import build_curious_server\n"
-                                         "server = build_curious_server()\n")
+    (tmp_path / "curious.py").write_text(
+        "from mcpkit import Context, Server\n" + inspect_source(build_curious_server)
+        + "\nserver = build_curious_server()\n")
     command = [*PROGRAM, "serve", str(tmp_path / "curious.py"), "--stdio"]
 
     def book(target):
@@ -15445,9 +15446,11 @@ def test_a_server_that_no_file_has_is_one_line_without_secrets(case, tmp_path):
     assert "s3cret" not in ran.err
 
 
-def test_help_of_each_command_has_examples():
+def test_help_of_each_command_has_examples(capsys):
     for name in mcpkit.COMMANDS:
-        assert f"\n  mcpkit.py {name}" in run(name, "--help").out
+        with pytest.raises(SystemExit, match="^0$"):
+            mcpkit.main([name, "--help"])
+        assert f"\n  mcpkit.py {name}" in capsys.readouterr().out
     assert " -- python3 server.py" in run("--help").out
 
 
