@@ -19299,10 +19299,15 @@ def run_together(tasks: Dict[str, Callable[[], Any]]) -> Dict[str, Any]:
             except BaseException as error:        # raised where it is waited for
                 done.put((name, None, error))
 
+    def take() -> tuple:                          # signals do not end a wait on every system,
+        while True:                               # nor one that is just about to begin
+            with contextlib.suppress(queue.Empty):
+                return done.get(timeout=0.1)
+
     for name in tasks:
         threading.Thread(target=run, args=(name,), daemon=True).start()
     results = dict.fromkeys(tasks)                # which keeps their order
-    for name, result, error in (done.get() for _ in tasks):
+    for name, result, error in (take() for _ in tasks):
         if error is not None:
             raise error
         results[name] = result
