@@ -571,6 +571,8 @@ def test_each_error_knows_its_wire_form():
     "C86 Infinity": ("Infinity", b"[-Infinity]"),
     "a float out of range": ("out of range", b"[1e999]"),
     "too many digits": ("5000 digits", b"9" * 5000),
+    "too many digits below zero": ("4301 digits", b"[-" + b"9" * 4301 + b"]"),
+    "too many digits after a point": ("4302 digits", b"1." + b"1" * 4300 + b"e1"),
     "C110 no UTF-8": ("byte 6 (0xff)", b'{"a":"\xff"}'),
     "an overlong form": ("byte 1", b'"\xc0\xaf"'),
     "a surrogate in UTF-8": ("byte 1", b'"\xed\xa0\x80"'), "nothing": (" 0", b""),
@@ -589,6 +591,7 @@ def test_bytes_that_are_no_json_are_refused_with_the_reason(words, data):
     "C110 text": ("Đ 世 😀", '"Đ 世 😀"'.encode()),
     "C05 separators": ("\u2028\u2029\u0085", '"\u2028\u2029\u0085"'.encode()),
     "many digits in a text": ('"' + "1" * 5000, b'"\\"' + b"1" * 5000 + b'"'),
+    "the most digits of a number": ([-int("9" * 4300), 2], b"[-" + b"9" * 4300 + b",2]"),
     "many shallow brackets": ([[]] * 500, b"[" + b",".join([b"[]"] * 500) + b"]")})
 def test_json_becomes_its_value(value, data):
     assert mcpkit.parse_json(data) == value
@@ -605,11 +608,22 @@ def test_random_bytes_give_the_value_of_a_strict_reader_or_a_value_error():
             assert value == json.loads(data.decode())
 
 
-@table("piece", {"a string": b"x", "arrays": b"[],", "open": b"[", "digits": b"1"})
-def test_parsing_json_costs_no_more_than_its_length(piece):
-    start = b'["' if piece == b"x" else b"["
+@table("start, piece", {"a string": (b'["', b"x"), "arrays": (b"[", b"[],"),
+    "open": (b"[", b"["), "digits": (b"[", b"1"),
+    "digits beside quotes without an end": (b"[" + b"1" * 5000 + b',"', b'\\"')})
+def test_parsing_json_costs_no_more_than_its_length(start, piece):
     assert is_linear(lambda data: find_error(mcpkit.parse_json, data),
                      lambda size: start + piece * size, 10_000)
+
+
+def test_long_numbers_cost_no_more_than_as_many_bytes_of_short_ones():
+    def measure(number):
+        data = b"[" + b",".join([number] * (400_000 // len(number))) + b"]"
+        start = time.thread_time()             # as above
+        mcpkit.parse_json(data)
+        return time.thread_time() - start
+    long, short = (min(measure(number) for _ in range(3)) for number in (b"1" * 4300, b"1.5"))
+    assert long < 10 * short
 
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "x"}
