@@ -6895,6 +6895,8 @@ class FileStore:
     @_explains_faults
     def find(self, task_id: str) -> Optional[Task]:
         """Return the task with this id, else None."""
+        if not task_id.isascii():        # no id of ours; and SQLite takes no lone surrogates
+            return None
         with self._lock:
             return read_task(self._connection.execute, task_id)
 

@@ -6011,6 +6011,26 @@ def test_a_store_gives_back_what_it_keeps(store):
     assert store.list_unfinished() == ["a"]
 
 
+@table("text", {"a lone surrogate": "\ud800", "NUL": "a\0b", "half an emoji": "a\udc00",
+    "other letters": "\u65e5", "a quote": "' OR 1 --", "nothing": "", "a long one": "x" * 100_000})
+@table("state", {"memory": None, "a file": "state"})
+def test_what_has_any_text_for_a_name_is_not_found_and_no_fault(tmp_path, state, text):
+    server = build_task_server(state=state and tmp_path / state)
+    server.prompt(lambda kind: "x", name="p")
+    server.completion("p", "kind")(lambda value: [])
+    server.resource("a://b/{c}")(lambda c: None)
+    answers = {method: send_modern(server, method, {
+        name: text if kind is str else {} for name, (kind, _) in fact.params.items()})
+        for method, fact in mcpkit.METHODS_OF["2026-07-28"].items() if fact.params
+        and method != "subscriptions/listen"}
+    listened = send_modern(server, "subscriptions/listen", {
+        "notifications": {"taskIds": [text], "resourceSubscriptions": [text]}})
+    server.close()
+    assert {method: answer.code for method, answer in answers.items()} == dict.fromkeys(
+        answers, -32602)
+    assert "_meta" in listened
+
+
 def test_a_store_changes_a_task_in_one_step_or_not_at_all(store):
     store.add(make_task("a"), 10)
     rename = lambda task: task._replace(message="new")  # noqa: E731
