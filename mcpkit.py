@@ -321,6 +321,7 @@ OPEN_SECONDS = 1.0                     # for the head of a stream: some servers 
 LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
 MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
 MAX_URI_CHARS = 65_536                 # of a URI that is held against templates
+MAX_BATCH = 100                        # messages: the answers to all of them are one
 MAX_CLIENT_CHARS = 64 * 1024           # of what a client says of itself, or is subscribed to
 ANSWER_STEP_BYTES = 1024 * 1024        # of an answer, that a client takes within read_seconds
 MAX_TURNED_AWAY = 100                  # connections too many that may still read why
@@ -5995,11 +5996,13 @@ class Server:
         if isinstance(value, list) and value and self._takes_batches(headers, session):
             if needs_session and session is None:
                 return build_refusal(refuse_session(headers))
-            if not all(isinstance(part, dict) and part.get("method") != "initialize"
-                       for part in value):
+            if len(value) > MAX_BATCH or not all(
+                    isinstance(part, dict) and part.get("method") != "initialize"
+                    for part in value):
                 # Spec: 2025-03-26 lifecycle. Many at once would also end everybody's sessions.
-                return build_refusal(HTTPRefusal(400, "Invalid Request: a batch holds neither "
-                                                 "initialize nor batches"))
+                return build_refusal(HTTPRefusal(400, f"Invalid Request: a batch holds {MAX_BATCH} "
+                                                 "messages at most, and neither initialize nor "
+                                                 "batches"))
             answers = [self.receive(part, headers, session, channel, needs_session)
                        for part in value]
             data = b",".join(answer.data for answer in answers if answer.data)

@@ -5790,6 +5790,18 @@ def test_a_registration_that_cannot_work_is_refused_at_once(case):
         case(build_sample_server())
 
 
+def test_a_batch_is_bounded_for_its_answers_are_many_times_as_large_as_it_is():
+    server, answers = build_sample_server(), {}
+    for count in (mcpkit.MAX_BATCH, mcpkit.MAX_BATCH + 1):
+        batch = [call("tools/list", request_id=number) for number in range(count)]
+        answers[count] = receive(server, batch, {"mcp-protocol-version": "2025-03-26"})
+        on_stdio = run_stdio(server, b"".join(json.dumps(line).encode() + b"\n" for line in (
+            call("initialize", {"protocolVersion": "2025-03-26"}), batch)))
+        assert on_stdio[1] == answers[count]
+    assert len(answers[100]) == 100 and answers[101]["error"]["code"] == -32600
+    assert "holds 100 messages at most" in answers[101]["error"]["message"]
+
+
 def test_a_batch_is_answered_as_one_in_2025_03_26_only():
     server, batch = build_sample_server(), [call("ping"), call("ping", request_id=2),
                                             {"jsonrpc": "2.0", "method": "notifications/x"}]
@@ -18533,6 +18545,7 @@ LIMIT_TESTS = {
     "MAX_REDIRECTS": "test_a_limit_binds_on_each_answer_that_a_client_gets",
     "MAX_JUNK_LINES": "test_a_child_that_floods_its_output_ends_in_an_error",
     "MAX_URI_CHARS": "test_reading_a_uri_costs_no_more_than_its_length",
+    "MAX_BATCH": "test_a_batch_is_bounded_for_its_answers_are_many_times_as_large_as_it_is",
     "MAX_CLIENT_CHARS": "test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it",
     "MAX_TURNED_AWAY": "test_a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused",
     "MAX_TASK_SECONDS": "test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same",
