@@ -4403,6 +4403,13 @@ def refuse_subscriptions(limits: Limits) -> MCPError:
                     f"{limits.max_subscriptions:,} resources, and as many tasks")
 
 
+def check_kept(what: str, value: Any) -> None:
+    """Raise MCPError for more than is kept of what a client says once, for as long as it stays."""
+    if len(encode_json(value)) > MAX_CLIENT_CHARS:
+        raise MCPError(INVALID_PARAMS, f"Invalid params: {what} longer than {MAX_CLIENT_CHARS:,} "
+                       "characters")
+
+
 class Subscription:
     """A modern client that listens."""
 
@@ -6104,9 +6111,7 @@ class Server:
         # A modern or unknown version is never echoed: it has no handshake to agree on.
         version = requested if requested in LEGACY_VERSIONS else LATEST_LEGACY_VERSION
         client_info, capabilities = params.get("clientInfo"), params.get("capabilities")
-        if len(encode_json([client_info, capabilities])) > MAX_CLIENT_CHARS:
-            raise MCPError(INVALID_PARAMS, "Invalid params: clientInfo and capabilities are longer "
-                           f"than {MAX_CLIENT_CHARS:,} characters")       # which a session keeps
+        check_kept("clientInfo and capabilities are", [client_info, capabilities])
         context._channel.open_session(
             version, client_info if isinstance(client_info, dict) else {},
             capabilities if isinstance(capabilities, dict) else {})
@@ -6168,6 +6173,7 @@ class Server:
         if not context._channel.can_stream:
             raise MCPError(METHOD_NOT_FOUND, "Method not found (this server never streams)",
                            "subscriptions/listen")
+        check_kept("a request to listen is", [context.request_id, params])
         stream = Stream(0, self.runtime, self.limits)
         mark = {"_meta": {META_SUBSCRIPTION_ID: context.request_id}}
         granted = self._grant(parse_filter(params["notifications"], self.limits), context)

@@ -3874,6 +3874,21 @@ def test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it():
         assert codes == [None] * 16 + [-32602] * 4
 
 
+@table("notifications, request_id, meta", {
+    "its resources": ({"resourceSubscriptions": [f"a://{n}/" + "x" * 100 for n in range(700)]}, 1, {}),
+    "its tasks": ({"taskIds": ["x" * 70_000]}, 1, {}), "its id": ({}, "x" * 70_000, {}),
+    "what it does not ask for": ({"x": "x" * 70_000}, 1, {}),
+    "what it says of itself": ({}, 1, {"x": "x" * 70_000})})
+def test_what_a_listener_says_is_bounded_for_it_is_kept_and_told_again(notifications, request_id,
+                                                                      meta):
+    server = build_sample_server()
+    request = call("subscriptions/listen", {"notifications": notifications,
+                                            "_meta": {**META, **meta}}, request_id)
+    error = receive(server, request)["error"]
+    assert error["code"] == -32602 and "longer than 65,536 characters" in error["message"]
+    assert not server.listeners
+
+
 # =============================================================================================
 # 11. ASKING THE CLIENT
 # =============================================================================================
@@ -6024,7 +6039,7 @@ def test_a_store_gives_back_what_it_keeps(store):
 
 
 @table("text", {"a lone surrogate": "\ud800", "NUL": "a\0b", "half an emoji": "a\udc00",
-    "other letters": "\u65e5", "a quote": "' OR 1 --", "nothing": "", "a long one": "x" * 100_000})
+    "other letters": "\u65e5", "a quote": "' OR 1 --", "nothing": "", "a long one": "x" * 20_000})
 @table("state", {"memory": None, "a file": "state"})
 def test_what_has_any_text_for_a_name_is_not_found_and_no_fault(tmp_path, state, text):
     server = build_task_server(state=state and tmp_path / state)
@@ -7831,11 +7846,11 @@ def test_a_subscription_whose_client_has_gone_is_forgotten():
 def test_a_listener_that_does_not_read_is_disconnected_and_nobody_waits_for_it():
     server = build_sample_server(max_events=50)
     with mcpkit.HTTPService(server, port=0) as service:
-        uris = ["x:" + "u" * 9000 + str(number) for number in range(400)]
+        uris = ["x:" + "u" * 9000 + str(number) for number in range(6)]
         with listen(service, {"resourceSubscriptions": uris}) as stream:
             assert wait_until(lambda: server.listeners)
             subscription = next(iter(server.listeners))
-            for uri in uris * 3:                    # much more than sockets keep for it
+            for uri in uris * 200:                  # much more than sockets keep for it
                 server.resource_updated(uri)
             assert len(subscription.stream) == 50
             assert wait_until(lambda: not server.listeners)
@@ -7846,12 +7861,12 @@ def test_a_listener_that_does_not_read_is_disconnected_and_nobody_waits_for_it()
 
 
 def test_a_listener_in_whose_write_the_server_hangs_is_disconnected_too():
-    server = build_sample_server(max_events=300, max_event_bytes=64 * 1024 * 1024)
+    server = build_sample_server(max_events=600, max_event_bytes=64 * 1024 * 1024)
     with mcpkit.HTTPService(server, port=0) as service:
-        uris = ["x:" + "u" * 60_000 + str(number) for number in range(60)]
+        uris = ["x:" + "u" * 30_000 + str(number) for number in range(2)]
         with listen(service, {"resourceSubscriptions": uris}):
             assert wait_until(lambda: server.listeners)
-            for uri in uris * 20:               # 72 MB, of which it keeps 18: no socket takes that
+            for uri in uris * 1200:             # 72 MB, of which it keeps 18: no socket takes that
                 server.resource_updated(uri)
             assert wait_until(lambda: not server.listeners)
 
@@ -18546,7 +18561,8 @@ LIMIT_TESTS = {
     "MAX_JUNK_LINES": "test_a_child_that_floods_its_output_ends_in_an_error",
     "MAX_URI_CHARS": "test_reading_a_uri_costs_no_more_than_its_length",
     "MAX_BATCH": "test_a_batch_is_bounded_for_its_answers_are_many_times_as_large_as_it_is",
-    "MAX_CLIENT_CHARS": "test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it",
+    "MAX_CLIENT_CHARS": "test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it "
+                        "test_what_a_listener_says_is_bounded_for_it_is_kept_and_told_again",
     "MAX_TURNED_AWAY": "test_a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused",
     "MAX_TASK_SECONDS": "test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same",
     "MAX_PROBE_PAGES": "test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault",
