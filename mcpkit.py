@@ -7174,6 +7174,14 @@ def is_readable(sock: socket.socket, seconds: float) -> bool:
         return True                          # it is closed: reading it will say so
 
 
+def is_writable(sock: socket.socket) -> bool:
+    """Return whether the other end takes something in now."""
+    try:
+        return _is_ready(sock, "out")
+    except (OSError, ValueError):            # its thread has just closed it
+        return False
+
+
 def _is_ready(sock: socket.socket, direction: str, seconds: float = 0.0) -> bool:
     """Return whether a socket can be read or written now, or within some seconds."""
     if hasattr(select, "poll"):              # select.select stops at descriptor 1024 on Unix
@@ -7432,7 +7440,7 @@ class HTTPChannel(Channel):
         """
         if self._followed is None and self._lock.acquire(blocking=False):
             try:
-                if _is_ready(self._handler.connection, "out"):
+                if is_writable(self._handler.connection):
                     self._finish(build_stopped_answer(self.value))
             finally:
                 self._lock.release()
@@ -7453,7 +7461,7 @@ class HTTPChannel(Channel):
             if is_peer_gone(self._handler.connection):
                 # Or it has only shut its sending side: the answer is tried all the same.
                 self._lose_client()
-            elif self._is_due(now) and _is_ready(self._handler.connection, "out"):
+            elif self._is_due(now) and is_writable(self._handler.connection):
                 self._open_kept()
                 self._write_stream(b": keep-alive\n\n")
         finally:

@@ -7235,6 +7235,25 @@ def test_a_server_that_is_stopped_ends_its_streams_and_calls_with_an_answer(case
         assert token or reply.headers["connection"] == "close"
 
 
+def test_a_call_that_ends_while_its_server_stops_keeps_no_other_from_its_answer():
+    server, started, release = build_lingering_server()
+    with mcpkit.HTTPService(server, port=0) as service:
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            asked = pool.submit(ask_modern, service, "tools/call",
+                                {"name": "linger", "arguments": {"heeds": False}})
+            assert started.wait(WAIT)
+            # It is stopped when another call has just ended, and its connection is closed.
+            near, far = socket.socketpair()
+            for sock in (near, far):
+                sock.close()
+            handler = types.SimpleNamespace(connection=near, started=0, principal=None,
+                                            log=lambda: None)
+            service.watched.add(mcpkit.HTTPChannel(handler, True))
+            service.stop(0.01)
+            assert STOPPED in asked.result(WAIT).json["error"]["message"]
+            release.set()
+
+
 def test_a_stopped_server_frees_its_address_and_its_idle_connections(pong):
     with socket.create_connection(pong.server_address, timeout=WAIT) as idle:
         idle.sendall(make_raw(PING))
