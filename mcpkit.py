@@ -83,7 +83,7 @@ import types
 import typing
 import urllib.parse
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping,
                              MutableSequence, MutableSet, Sequence, Set)
 from itertools import count, cycle, groupby, islice
@@ -2694,9 +2694,21 @@ def _build_array(plan, bare):
         schema["uniqueItems"] = True
 
     def convert(value):
-        return make(map(item.convert, _expect(list, value)))
+        items = list(map(item.convert, _expect(list, value)))
+        if make in (set, frozenset):
+            _check_hashes(items)
+        return make(items)
 
     return _Shape(schema, convert, make is list and item.plain)
+
+
+MAX_HASHED_ALIKE = 100  # items of a set
+
+
+def _check_hashes(items):
+    """Raise ValueError where many items hash alike: a set of n such numbers takes n * n steps."""
+    if items and max(Counter(map(hash, items)).values()) > MAX_HASHED_ALIKE:
+        raise ValueError(f"more than {MAX_HASHED_ALIKE} of the items have the same hash")
 
 
 def _build_tuple(plan, bare):
@@ -6358,8 +6370,9 @@ class Server:
                            f"{', '.join(members) or 'none'})")
         completion = self.completions.get((item.key, name))
         if completion is None:
+            start = value.casefold()         # once: it may be long, and the choices many
             values = [choice for choice in list_choices(members[name])
-                      if choice.casefold().startswith(value.casefold())]
+                      if choice.casefold().startswith(start)]
         else:
             given = (params.get("context") or {}).get("arguments")
             known = {"value": value, "arguments": given if isinstance(given, dict) else {}}

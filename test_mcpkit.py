@@ -2305,7 +2305,22 @@ def test_plain_members_are_not_walked():
     assert build(call).bind({"color": "red", "rows": rows})["rows"] is rows
 
 
+# The hash of a number is what it leaves over by this prime, so that of a multiple is nothing.
+HASHED_ALIKE = [number * (2 ** 61 - 1) for number in range(1, 102)]
+
+
+def test_a_set_takes_some_items_that_hash_alike():
+    for annotation, make in ((Set[int], set), (FrozenSet[int], frozenset), (List[int], list)):
+        items = HASHED_ALIKE[make is not list:]
+        assert bind_one(annotation, items) == make(items)
+    assert bind_one(Set[int], []) == set()
+
+
 REFUSED_ARGUMENTS = {
+    "a set whose items all hash alike": (Set[int], HASHED_ALIKE,
+                                         "/x: more than 100 of the items have the same hash"),
+    "a set of such UUIDs": (FrozenSet[uuid.UUID], [str(uuid.UUID(int=n)) for n in HASHED_ALIKE],
+                            "/x: more than 100 of the items have the same hash"),
     "a class that refuses its fields": (Square, {"side": -1}, "/x: side is negative"),
     "no moment": (datetime.datetime, "soon", '/x: must have the format date-time, but is "soon"'),
     "no such day": (datetime.date, "2023-02-29",
@@ -4726,6 +4741,22 @@ def test_an_argument_is_completed_by_its_completion_or_else_by_its_annotation(ca
     result = receive(build_choosing_server(), call("completion/complete", params))["result"]
     total = 150 if len(values) == 100 else len(values)
     assert result["completion"] == {"values": values, "total": total, "hasMore": total > 100}
+
+
+def test_completing_a_long_value_costs_about_the_same_with_many_choices_as_with_few():
+    def measure(count):
+        server = Server("choices")
+
+        @server.prompt
+        def pick(one: Literal[tuple(map(str, range(count)))]): ...
+
+        request = call("completion/complete", {
+            "ref": {"type": "ref/prompt", "name": "pick"},
+            "argument": {"name": "one", "value": "\u0130" * 100_000}})
+        start = time.thread_time()             # of the processor, so a busy machine does not count
+        assert receive(server, request)["result"]["completion"]["values"] == []
+        return time.thread_time() - start
+    assert measure(300) < 30 * min(measure(3) for _ in range(3))
 
 
 UNKNOWN_ARGUMENTS = {
