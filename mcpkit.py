@@ -6816,7 +6816,7 @@ def open_store(path: Union[str, os.PathLike, None],
     except ImportError:
         raise UsageError("this Python was built without sqlite3: keep no state file") from None
     try:
-        path = os.path.abspath(path)
+        path = os.path.realpath(path)    # or SQLite would make what a link leads to, for everybody
         # What tasks hold is nobody else's business; SQLite gives its other files the same mode.
         # A file that is there is left alone: closing it would undo what SQLite has locked of it.
         with contextlib.suppress(FileExistsError):

@@ -6239,10 +6239,15 @@ def test_a_disk_that_takes_nothing_is_told_to_client_and_operator_and_loses_no_t
 
 
 @pytest.mark.skipif(os.name != "posix", reason="file modes")
-def test_a_state_file_is_its_owners_only(tmp_path):
-    server = build_task_server(state=str(tmp_path / "state"))
+@pytest.mark.parametrize("name", ["data/state", "link"])
+def test_a_state_file_is_its_owners_only(tmp_path, name):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder / "state")           # which is not there yet
+    server = build_task_server(state=str(tmp_path / name))
     run_task(server, "add", a=1)
-    assert {name: (tmp_path / name).stat().st_mode & 0o777 for name in list_files(tmp_path)
+    assert list_files(tmp_path) == ["data", "link"]
+    assert {name: (folder / name).stat().st_mode & 0o777 for name in list_files(folder)
             if not name.endswith(server.tasks.store.owner)} == dict.fromkeys(
                 ["state", "state-shm", "state-wal"], 0o600)
     server.close()
