@@ -692,6 +692,12 @@ def is_notification(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("method"), str) and "id" not in value
 
 
+def is_slow(value: Any) -> bool:
+    """Return whether a JSON value is a call that may take its time, or a batch with such a call."""
+    return any(is_request(part) and part["method"] in SLOW_METHODS
+               for part in (value if isinstance(value, list) else [value]))
+
+
 def parse_message(value: Any) -> Message:
     """Return the message in a JSON value; raises MCPError (-32600) when it is none."""
     if not isinstance(value, dict):
@@ -8173,12 +8179,11 @@ class StdioService:
         except ValueError as error:
             self._refuse(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
             return
-        method = value.get("method") if isinstance(value, dict) else None
         self._cancel(find_cancelled_id(value))
         channel, limit = StdioChannel(self, value), self._mcp.limits.max_connections
         with self._changed:
             self._running.add(channel)
-        if method in SLOW_METHODS:
+        if is_slow(value):
             if len(self._running) > limit:
                 self._finish(channel, build_busy_answer(value, limit))
                 return

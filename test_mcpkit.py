@@ -7611,6 +7611,55 @@ def test_a_bad_line_on_stdio_is_answered_and_the_next_one_too(case):
                                                "requested": "2031-01-01"}
 
 
+def replace_each(value, odd):
+    """Yield a JSON value with one of its parts after the other replaced, itself first."""
+    yield odd
+    for key in value if isinstance(value, dict) else ():
+        for changed in replace_each(value[key], odd):
+            yield {**value, key: changed}
+
+
+ODD_VALUES = [None, True, 1.5, "x", ["x"], {"x": "x"}]
+
+
+@pytest.mark.parametrize("odd", ODD_VALUES, ids=json.dumps)
+def test_whatever_kind_a_part_of_a_message_is_of_it_is_no_internal_error(odd, capfd):
+    calls = [call(method, {"_meta": META, **{name: "x" if kind is str else {"x": "x"}
+                                             for name, (kind, _) in fact.params.items()}})
+             for method, fact in mcpkit.METHODS.items()]
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    opening = call("initialize", {"protocolVersion": "2025-03-26", "capabilities": {},
+                                  "clientInfo": {"name": "x"}})
+    messages = [changed for message in (*calls, call("tools/call", {"name": "add"}), opening,
+                                        cancelled) for changed in replace_each(message, odd)]
+    server = build_sample_server()
+    alone = [server.receive(message, None, None, mcpkit.Channel()).data for message in messages
+             if isinstance(message, dict) and message.get("method") != "subscriptions/listen"]
+    lines = [opening, *messages, *([message] for message in messages), call("ping", {}, "last")]
+    answers = run_stdio(server, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    assert {"jsonrpc": "2.0", "id": "last", "result": {}} in answers
+    assert b"-32603" not in b"".join(alone) and "-32603" not in json.dumps(answers)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_batch_with_a_call_on_stdio_keeps_no_line_after_it_waiting():
+    server, started, release, _ = build_waiting_server()
+    output, answered = io.BytesIO(), []
+
+    def type_lines():
+        yield call("initialize", {"protocolVersion": "2025-03-26"})
+        yield [call("tools/call", {"name": "wait"}, 2)]
+        assert started.wait(WAIT)
+        yield call("ping", request_id=3)
+        answered.extend(json.loads(line)["id"] for line in output.getvalue().splitlines())
+        release.set()
+
+    lines = (json.dumps(line).encode() + b"\n" for line in type_lines())
+    keyboard = types.SimpleNamespace(readline=lambda _: next(lines, b""))
+    mcpkit.StdioService(server, keyboard, output, grace_seconds=WAIT).run()
+    assert answered == [1, 3] and json.loads(output.getvalue().splitlines()[2])[0]["id"] == 2
+
+
 def test_a_call_cancelled_on_stdio_is_told_and_not_answered():
     server, started, _, seen = build_waiting_server()
 
