@@ -1652,6 +1652,7 @@ def _prepare_multiple_of(divisor, here):
         return Fraction(number if isinstance(number, int) else repr(number))
 
     def holds(value, run):
+        run.spend(8)  # fractions are slow
         return value - value == 0 and parse(value) % step == 0  # infinity has no multiples
 
     step = parse(divisor)

@@ -1399,6 +1399,13 @@ def test_a_pattern_of_a_peer_is_held_to_the_steps_of_a_run():
     assert compiled.errors(["aab", "ac"]) == ['/1: must match the pattern "a*b", but is "ac"']
 
 
+def test_a_multiple_takes_more_of_the_steps_of_a_run_than_a_bound(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_SCHEMA_STEPS", 1000)
+    fractions, bounds = (mcpkit.compile_schema({"items": {word: 0.5}}).errors([1] * 300)
+                         for word in ("multipleOf", "minimum"))
+    assert "must be checkable in" in fractions[-1] and bounds == []
+
+
 def read_schema_suite(folder):
     """Yield (draft, description, schema, test) of a JSON Schema Test Suite's required cases."""
     for draft in ("draft2020-12", "draft7"):
