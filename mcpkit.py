@@ -9690,7 +9690,7 @@ def find_title_of(exchange: Exchange) -> str:
 SECRET_HEADERS = re.compile(
     r"authorization|cookie|token|secret|password|session-id|api-?key|credential|dpop",
     re.IGNORECASE)
-PLACEHOLDER = re.compile(r"<(?:secret|session)-(\d+)>")
+PLACEHOLDER = re.compile(r"<(?:secret|session)-([0-9]{1,9})>")
 
 
 class Redaction:
@@ -9701,6 +9701,8 @@ class Redaction:
     has already are kept.
     """
 
+    MAX_FOUND = 200                # of those in texts, that are looked for elsewhere too
+
     # The bounds keep the search linear in a text that is all quotes and tokens.
     _MEMBER = re.compile(r'("(?!progressToken")[^"]{0,40}(?:authorization|token|secret|password|'
                          r'api_?key|session_?id)"\s{0,9}:\s{0,9}")((?:[^"\\]|\\.)*)(?=")',
@@ -9710,9 +9712,11 @@ class Redaction:
 
     def __init__(self, secrets_given: Iterable[str] = ()):
         self._names: Dict[str, str] = {}          # a secret to its placeholder
+        self._known: Dict[str, str] = {}          # the same of those that are looked for
+        self._found = 0                           # how many of these were in texts
         self._last = 0                            # the highest number of a placeholder
         for secret in secrets_given:
-            self._find_name(secret)
+            self._look_for(secret)
 
     def learn(self, exchange: Exchange) -> None:
         """Take in the secrets of an exchange, so that they are known wherever they stand."""
@@ -9725,15 +9729,15 @@ class Redaction:
         for headers in both:
             for name, value in headers.items():
                 if SECRET_HEADERS.search(name):
-                    self._find_name(self._split_header(value)[1], name)
+                    self._look_for(self._split_header(value)[1], name)
 
     def hide(self, text: str) -> str:
         """Return text without secrets."""
-        for secret in sorted(self._names, key=len, reverse=True):
+        for secret in sorted(self._known, key=len, reverse=True):
             if len(secret) >= 6:                  # a shorter one would be found in any text
-                text = text.replace(secret, self._names[secret])
+                text = text.replace(secret, self._known[secret])
         for pattern in (self._MEMBER, self._QUERY):
-            text = pattern.sub(lambda match: match[1] + self._find_name(match[2], match[1]), text)
+            text = pattern.sub(lambda match: match[1] + self._hide_found(match[2], match[1]), text)
         return text
 
     def hide_header(self, name: str, value: str) -> str:
@@ -9748,6 +9752,21 @@ class Redaction:
         scheme, separator, secret = value.rpartition(" ")
         is_plain = separator and "," not in value and "=" not in scheme
         return (scheme + separator, secret) if is_plain else ("", value)
+
+    def _hide_found(self, secret: str, name: str) -> str:
+        """Return the placeholder of what a text has, which may have a great many."""
+        if secret in self._names or self._found == self.MAX_FOUND:
+            return self._find_name(secret, name)
+        placeholder = self._look_for(secret, name)
+        self._found += placeholder != secret
+        return placeholder
+
+    def _look_for(self, secret: str, name: str = "") -> str:
+        """Have a secret hidden wherever it stands from now on, and return its placeholder."""
+        placeholder = self._find_name(secret, name)
+        if placeholder != secret:
+            self._known[secret] = placeholder
+        return placeholder
 
     def _find_name(self, secret: str, name: str = "") -> str:
         """Return the placeholder of what a header or member with a name has."""
@@ -9852,7 +9871,7 @@ def format_body(data: bytes, redaction: Redaction) -> str:
     value = find_json(data)
     if isinstance(value, (dict, list)):
         return escape_json(redaction.hide(json.dumps(value, indent=2, ensure_ascii=False)))
-    text = re.sub("\r+\n", "\n", data.decode("utf-8", "surrogateescape")).strip("\n")
+    text = re.sub("(?<!\r)\r+\n", "\n", data.decode("utf-8", "surrogateescape")).strip("\n")
     return "\n".join(map(format_line, redaction.hide(text).split("\n")))
 
 
@@ -9885,7 +9904,7 @@ _ANSWER = re.compile(r"HTTP/[0-9.]+[ \t]+(\d{3})\b.*")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))")
 _CONTROLS = {"r": "\r", "n": "\n", "t": "\t"}
 _REMARK = re.compile(r"# (?:no answer|broken off): (.*)")
-_CUT = re.compile(r"# cut: ([0-9,]+) bytes in all")
+_CUT = re.compile(r"# cut: ([0-9][0-9,]{0,24}) bytes in all")
 
 
 def parse_transcript(text: str) -> List[Exchange]:
@@ -10101,7 +10120,7 @@ def find_parts(exchange: Exchange) -> Dict[str, Any]:
     seen: Dict[str, int] = {}
     for message in find_messages(exchange):
         method = message.get("method")
-        name = str(method) if "method" in message else ""
+        name = shorten(method) if "method" in message else ""
         seen[name] = seen.get(name, 0) + 1
         start = f"{name}[{seen[name]}]" if name or seen[name] > 1 else ""
         for member in ("params",) if name else ("id", "result", "error"):
@@ -10116,10 +10135,10 @@ def compare_values(was: Any, now: Any, path: str, is_ignored: Callable[[str], An
     if is_ignored(path):
         return
     if isinstance(was, dict) and isinstance(now, dict):
-        parts = [(f"{path}.{name}", name) for name in {**was, **now}]
+        parts = [(f"{path}.{shorten(name)}", name) for name in {**was, **now}]
     elif isinstance(was, list) and isinstance(now, list):
         was, now = _name_items(was, now)
-        parts = [(f"{path}[{name}]", name) for name in {**was, **now}]
+        parts = [(f"{path}[{shorten(name)}]", name) for name in {**was, **now}]
     else:
         if was != now or isinstance(was, bool) != isinstance(now, bool):
             yield Difference(path, was, now)
@@ -14953,10 +14972,10 @@ class TokenGuide:
 
     def run(self) -> List[Check]:
         """Return what is worth a line, the last being what a client would do next."""
-        checks = [Check("authorization-challenge", "warning", f"the challenge has {shorten(name)} "
+        repeated = shorten(", ".join(find_repeated(self._challenge)))
+        checks = [Check("authorization-challenge", "warning", f"the challenge has {repeated} "
                         "more than once: the first is used, and clients may differ",
-                        "send it once", "RFC 9110, 11.2")
-                  for name in find_repeated(self._challenge)]
+                        "send it once", "RFC 9110, 11.2")] if repeated else []
         document = self._find("resource metadata", list_resource_metadata_urls, self._url,
                               self._params.get("resource_metadata"))
         if document is None:
@@ -17902,14 +17921,18 @@ class Relay:
 
 class LineTape:
     """Puts the lines of a stdio conversation on a Tape: an exchange for each line of the client,
-    with the answer to it, and what the server says meanwhile."""
+    with the answer to it, and what the server says meanwhile.
+
+    While a server goes on and on, an exchange is written anew each time that it is twice as long.
+    """
 
     def __init__(self, tape: Tape):
         self._tape = tape
         self._exchanges: Dict[float, Exchange] = {}
+        self._written: Dict[float, int] = {}      # bytes of the answers that are on the tape
         self._asked: Dict[Any, float] = {}        # ids of requests that have no answer yet
         self._latest: Optional[float] = None
-        self._lock = threading.Lock()             # guards the three above
+        self._lock = threading.Lock()             # guards the four above
 
     def hear_client(self, line: bytes) -> None:
         """Take in a line of the client."""
@@ -17918,23 +17941,41 @@ class LineTape:
             begun = self._open(line.rstrip(b"\r\n"))
             if is_request(value):
                 self._asked[value["id"]] = begun
-            self._tape.put(begun, self._exchanges[begun])
+            self._put(begun)
 
     def hear_server(self, line: bytes) -> None:
         """Take in a line of the server."""
         with self._lock:
             value = find_json(line)
             is_answer = isinstance(value, dict) and "method" not in value
-            begun = self._asked.pop(find_request_id(value), None) if is_answer else None
-            begun = self._latest if begun is None else begun
+            asked = self._asked.pop(find_request_id(value), None) if is_answer else None
+            begun = self._latest if asked is None else asked
             begun = self._open(b"") if begun is None else begun
             was = self._exchanges[begun]
-            answer = was.answer + (b"\n" if was.answer else b"") + line.rstrip(b"\r\n")
-            self._exchanges[begun] = was._replace(answer=answer, size=len(answer))
-            self._tape.put(begun, self._exchanges[begun])
+            more = (b"\n" if was.answer else b"") + line.rstrip(b"\r\n")
+            now = self._exchanges[begun] = was._replace(
+                answer=(was.answer + more)[:NOTED_BYTES], size=was.size + len(more))
+            if asked is not None or now.size >= 2 * self._written[begun]:
+                self._put(begun)
+
+    def close(self) -> None:
+        """Write what is not on the tape yet."""
+        with self._lock:
+            self._finish()
+
+    def _put(self, begun: float) -> None:
+        self._written[begun] = self._exchanges[begun].size
+        self._tape.put(begun, self._exchanges[begun])
+
+    def _finish(self) -> None:
+        begun = self._latest
+        if begun is not None and self._written[begun] < self._exchanges[begun].size:
+            self._put(begun)
 
     def _open(self, line: bytes) -> float:
+        self._finish()
         self._latest = self._tape.begin()
+        self._written[self._latest] = 0
         self._exchanges[self._latest] = Exchange("stdio", "", {}, line, None, {}, b"", 0, False,
                                                  0.0, None)
         return self._latest
@@ -17968,6 +18009,7 @@ def record_stdio(command: List[str], tape: Tape) -> int:
     except BrokenPipeError:                       # whoever listened has gone
         return 0
     finally:
+        lines.close()
         end_child(child)
 
 

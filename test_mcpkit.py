@@ -9472,6 +9472,34 @@ def test_the_placeholders_of_a_transcript_are_kept_and_new_ones_go_on_from_them(
     assert more.startswith(text) and "X-Token: <secret-10>" in more
 
 
+def test_a_text_full_of_secrets_has_none_left_and_those_of_headers_nowhere():
+    many = [{"token": f"s3cr3t-{number}"} for number in range(1000)]
+    later = build_exchange(call("ping"), b"s3cr3t-of-a-header, s3cr3t-1, s3cr3t-1st",
+                           sent={"X-Token": "s3cr3t-of-a-header"})
+    text = mcpkit.format_transcript([build_exchange(call("x", many), say(many)), later])
+    assert text.count("s3cr3t") == 0
+
+
+@table("function, build", {
+    "a body of line ends": (lambda data: mcpkit.format_body(data, mcpkit.Redaction()),
+                            lambda size: b"\r" * size),
+    "secrets": (lambda data: mcpkit.format_transcript([build_exchange(call("x"), data)] * 4),
+                lambda size: json.dumps([{"token": f"{number:9}"} for number in range(size)]).encode()),
+    "names in names": (lambda data: differ(*[build_exchange(call("x"), data)] * 2),
+                       lambda size: json.dumps({"result": {"n" * size * 8: [*range(size)]}}).encode())})
+def test_writing_and_comparing_answers_costs_no_more_than_their_length(function, build):
+    assert is_linear(function, build, 1000)
+
+
+@pytest.mark.parametrize("text", ["# cut: , bytes in all", f"# cut: {'9' * 5000} bytes in all",
+                                  f"<secret-{'9' * 5000}>", f"<session-{'9' * 5000}>"])
+def test_no_number_in_an_answer_or_a_transcript_is_too_long_for_a_transcript(text):
+    written = mcpkit.format_transcript([build_exchange(call("ping"), text.encode(),
+                                                       headers={"x-token": text})])
+    assert mcpkit.format_transcript(mcpkit.parse_transcript(written)) == written
+    assert len(mcpkit.parse_transcript(f"GET / HTTP/1.1\n\n{text}\n")) == 1
+
+
 ANSWER = {"tools": [{"name": "a", "title": "A"}, {"name": "b"}], "n": 1, "_meta": {"x/y": "z"}}
 
 
@@ -14806,6 +14834,32 @@ def test_a_tape_is_in_the_order_in_which_exchanges_began(tmp_path):
     assert read_titles(tmp_path / "tape") == ["m0", "m1", "m2"]
     tape.put(begun[1], build_exchange(call("again")))
     assert read_titles(tmp_path / "tape") == ["m0", "again", "m2"]
+
+
+TOLD = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}\n'
+
+
+def put_lines(tape, count):
+    """Have a server tell much before it answers; return what is on tape before that, and after."""
+    lines = mcpkit.LineTape(mcpkit.Tape(str(tape)))
+    lines.hear_client(json.dumps(call("tools/call")).encode() + b"\n")
+    for _ in range(count):
+        lines.hear_server(TOLD)
+    lines.close()
+    before, = read_exchanges(tape)
+    lines.hear_server(json.dumps(say({})).encode() + b"\n")
+    after, = read_exchanges(tape)
+    return before, after
+
+
+def test_all_that_a_stdio_server_tells_is_on_tape_at_the_end(tmp_path):
+    before, after = put_lines(tmp_path / "tape", 100)
+    assert before.answer.count(b'"progress":') == 100
+    assert after.answer == before.answer + b"\n" + json.dumps(say({})).encode()
+
+
+def test_a_stdio_server_that_tells_much_is_recorded_in_time_that_grows_with_it(tmp_path):
+    assert is_linear(lambda count: put_lines(tmp_path / "tape", count), lambda size: size, 100)
 
 
 @pytest.mark.parametrize("words", [
