@@ -348,6 +348,7 @@ GREETING_SECONDS = 0.5                 # that a stranger has to say what it is
 PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
 MAX_PROBE_PAGES = 50                   # of a list that is probed
 MAX_REPORT_CHARS = 1000                # of one text in a report
+MAX_FAULTY_TOOLS = 100                 # that a report names
 MAX_PROBES = 16                        # at the same time, of the servers in one file
 PROBE_SILENCE_SECONDS = 3.0            # that one of the deep checks waits for a byte
 AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to what it asks
@@ -1358,6 +1359,15 @@ def parse_challenges(value: str) -> List[Challenge]:
                 r"\\(.)", r"\1", match["quoted"])
             challenges[-1].params.setdefault(match["name"].lower(), text)
     return challenges
+
+
+def join_params(challenges: Iterable[Challenge]) -> Dict[str, str]:
+    """Return the parameters of all challenges; of those of one name the first counts."""
+    params: Dict[str, str] = {}
+    for challenge in challenges:
+        for name, text in challenge.params.items():
+            params.setdefault(name, text)
+    return params
 
 
 def format_challenge(scheme: str, params: Dict[str, str]) -> str:
@@ -8897,7 +8907,7 @@ def build_status_error(answer: Incoming) -> MCPKitError:
 
 def find_title(text: str) -> str:
     """Return the title of an HTML page, "" when there is none."""
-    match = re.search(r"<title[^>]*>([^<]{0,200})", text, re.IGNORECASE)
+    match = re.search(r"<title[^<>]*>([^<]{0,200})", text, re.IGNORECASE)
     return match.group(1).strip() if match else ""
 
 
@@ -9159,10 +9169,8 @@ class Demand(NamedTuple):
 
 def read_demand(headers: Headers) -> Demand:
     """Return what the challenges for a token ask, those of other schemes passed over."""
-    params: Dict[str, str] = {}
-    for challenge in parse_challenges(headers.get("www-authenticate", "")):
-        if challenge.scheme in TOKEN_SCHEMES:
-            params = {**challenge.params, **params}
+    params = join_params(challenge for challenge in parse_challenges(
+        headers.get("www-authenticate", "")) if challenge.scheme in TOKEN_SCHEMES)
     return Demand(params.get("error", ""), split_scopes(params.get("scope")),
                   params.get("resource_metadata"))
 
@@ -14342,7 +14350,7 @@ REFUSALS = (
     Refusal(400, "", r"session", "session", "the server wants a session that it knows",
             "it may have restarted, or several processes answer: have each client always reach "
             "the same one, or let the server do without sessions"),
-    Refusal(400, "", r"protocol.?version|unsupported.*version", "version",
+    Refusal(400, "", r"protocol.?version|unsupported.{0,200}version", "version",
             "the server does not speak this revision", "see the revisions that it names"),
     Refusal(400, "", r"mcp-method|mcp-name|header", "bad-request",
             "the server misses a header, or it does not match the body",
@@ -14640,10 +14648,14 @@ NO_TOOLS_HINT = "is something missing in the server's configuration?"
 
 
 def explain_tools(tools: List[Any]) -> List[Check]:
-    """Return what is worth a line about a tool list."""
-    checks = []
+    """Return what is worth a line about a tool list, of faulty tools MAX_FAULTY_TOOLS lines."""
+    checks: List[Check] = []
     for index, tool in enumerate(tools):
         fault = find_tool_fault(tool) or find_schema_fault(tool)
+        if fault is not None and len(checks) == MAX_FAULTY_TOOLS:
+            checks.append(Check("tool", "warning", f"tool {index} {fault}, and others may, too",
+                                "clients may drop them", "server/tools, Tool"))
+            break
         if fault is not None:
             name = tool.get("name") if isinstance(tool, dict) else None
             checks.append(Check("tool", "warning", f"tool {index} ({shorten(name)}) {fault}",
@@ -14686,6 +14698,7 @@ def explain_ending(ending: Ending) -> Layer:
 # ---- an endpoint, from a page or a bare host; nothing of it is ratified
 
 MAX_DISCOVERY_REQUESTS = 12
+MAX_LEADS = 100                        # that are taken from one document
 CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
 FOLKLORE_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
                   "/.well-known/mcp-server-card")
@@ -14750,14 +14763,14 @@ def list_leads(target: str) -> List[Lead]:
 
 
 _LINK = re.compile(r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)""")
-_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))""")
+_ATTRIBUTE = re.compile(r"""(?<![\w-])([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))""")
 
 
 def parse_links(header: str, page: str) -> List[Tuple[str, str]]:
     """Return (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
     import html
     found = [(target, parameters) for target, parameters in _LINK.findall(header)]
-    found += [("", attributes) for attributes in re.findall(r"<link\b([^>]*)>", page, re.I)]
+    found += [("", attributes) for attributes in re.findall(r"<link\b([^<>]*)>", page, re.I)]
     links = []
     for target, text in found:
         members = {name.lower(): html.unescape("".join(values))
@@ -14857,6 +14870,7 @@ def read_lead(exchange: Exchange, lead: Lead) -> Tuple[str, List[Lead]]:
         if value is None:                     # sites that answer 200 to everything
             return describe_document(exchange, None), []
         leads = READERS[lead.kind](value, lead)
+    leads = leads[:MAX_LEADS]
     return "names " + (", ".join(lead.url for lead in leads) or "no endpoint"), leads
 
 
@@ -14965,9 +14979,7 @@ class TokenGuide:
     def __init__(self, url: str, headers: Headers, fetch: Callable[[str], Exchange]):
         self._url, self._fetch = url, fetch
         self._challenge = headers.get("www-authenticate", "")
-        self._params: Dict[str, str] = {}
-        for challenge in parse_challenges(self._challenge):
-            self._params = {**challenge.params, **self._params}
+        self._params = join_params(parse_challenges(self._challenge))
         self.trail: List[Dict[str, str]] = []
 
     def run(self) -> List[Check]:
@@ -18177,7 +18189,7 @@ def _build_url(parts: Dict[str, Any]) -> str:
 
 
 _build_target: Dict[str, Callable] = {"stdio": _build_command, "http": _build_url}
-_VARIABLE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
+_VARIABLE = re.compile(r"\$\{(?:env:)?((?:(?!\$\{)[^}])*)\}")
 
 
 def check_variables(entry: dict, find_variable: Callable[[str], Optional[str]]) -> None:

@@ -9170,6 +9170,12 @@ def test_a_damaged_record_is_left_out_and_the_others_are_read(case):
     assert mcpkit.parse_tokens([value]).to_json()["tokens"] == []
 
 
+def test_reading_challenges_costs_no_more_than_their_number():
+    assert is_linear(
+        lambda value: mcpkit.read_demand({"www-authenticate": value}),
+        lambda size: ", ".join(f"Bearer a{number}=1" for number in range(size)), 1000)
+
+
 ODD_VALUES = [None, True, 5, -1e300, 10 ** 400, "", "x", "https://as", "https://as/token", "S256",
               "https://as:99999/", "https://as/\u0130", "https://as/a b\r\n", "https://[::1", [],
               ["S256", None], [[]], {}, {"a": []}, "\ud800", "none", "DPoP", "https://h/a/mcp"]
@@ -13296,6 +13302,20 @@ def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
     assert message in check.message and hint in check.hint and "{seen}" not in check.hint
 
 
+@pytest.mark.parametrize("piece", ["<title", "unsupported ", "mcp-", "session", "<", "protocol "])
+def test_explaining_a_refusal_costs_no_more_than_its_words(piece):
+    for status in (400, 403, 404):
+        assert is_linear(lambda text: mcpkit.explain_status(status, {}, text),
+                         lambda size: piece * size, 2000)
+
+
+def test_of_many_faulty_tools_a_report_names_some():
+    checks = mcpkit.explain_tools([{"name": "a"}] * 1000)
+    assert len(checks) == mcpkit.MAX_FAULTY_TOOLS + 1
+    assert checks[-1].message.endswith("but it is null, and others may, too")
+    assert len(mcpkit.explain_tools([{"name": "a"}] * 100)) == mcpkit.MAX_FAULTY_TOOLS
+
+
 # =============================================================================================
 # 27. PROBE DISCOVERY
 # =============================================================================================
@@ -13453,6 +13473,19 @@ def test_a_link_header_is_read(header):
     assert mcpkit.parse_links(header, "") == LINKS[header]
 
 
+@table("header, page", {
+    "links that do not end": ("", "<link "), "names in a link": ("<a>; ", "a"), "rel": ("", "rel=")})
+def test_reading_links_costs_no_more_than_their_length(header, page):
+    assert is_linear(lambda text: mcpkit.parse_links(header + text, "<link " + text),
+                     lambda size: page * size, 2000)
+
+
+def test_of_a_document_with_a_great_many_leads_some_are_followed():
+    page = build_exchange(None, b"<link href=/x rel='" + b"mcp " * 5000 + b"'>", method="GET")
+    outcome, leads = mcpkit.read_lead(page, mcpkit.Lead(0, "page", "http://h/", "the page"))
+    assert len(leads) == mcpkit.MAX_LEADS and outcome.count("http://h/x") == mcpkit.MAX_LEADS
+
+
 PROBED_HOSTILE = [
     {"/": b'<link rel=mcp href="//["><link rel=mcp href=""><link rel=mcp href="/\xc3\xa9 x">'},
     {PRM: {"resource": "http://[", "authorization_servers": "x"}}, {PRM: {"resource": 7}},
@@ -13544,6 +13577,10 @@ ADMISSIONS = {     # challenge, documents by path: (path, outcome) of what was a
         'error="again"', {"/b": RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
         [("/b", "HTTP 200"), (PROBED_AS, "HTTP 200")],
         ["the challenge has error more than once", NEXT]),
+    "C118 several parameters twice": (
+        "Bearer a=1, b=2, b=3, a=4", {},
+        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 404")],
+        ["the challenge has b, a more than once", "there is no protected resource metadata"]),
     "C120 the three places of an issuer": (
         "Bearer", {PRM + "/mcp": RESOURCE_FOUND, PROBED_AS: b"<p>home",
                    "/t1/.well-known/openid-configuration": ISSUER_FOUND},
@@ -14941,6 +14978,8 @@ def test_c121_a_syntax_error_says_line_and_column(text, place):
 def test_reading_a_configuration_takes_time_in_proportion_to_its_length():
     for part in ("/*", "//\n", '"', ",  ", '"\\'):
         assert is_linear(mcpkit.blank_comments, lambda size: part * size, 2000)
+    assert is_linear(lambda text: mcpkit.check_variables({"command": text}, lambda name: None),
+                     lambda size: "${" * size, 2000)
 
 
 PYTHON = ["python3", "s.py"]
