@@ -10712,10 +10712,14 @@ class Connection:
 
         Raises TransportError for what is no HTTP, Disconnected where there is nothing.
         """
-        while True:
-            head = self._parse_head(self._receive_head(waits))
+        size = 0
+        while size <= ANSWER_HEAD_BYTES:
+            data = self._receive_head(waits)
+            head = self._parse_head(data)
             if head.status >= 200 or head.status == 101:
                 return head
+            size += len(data)
+        raise refuse_answer(self._way, f"{size:,} bytes say only that an answer is to come")
 
     def _receive_head(self, waits: Waits) -> bytes:
         data, end = bytearray(), None
@@ -10804,9 +10808,12 @@ class HTTPResponse:
             data = data if self._inflater is None else self._inflater.take(data)
         self.size += len(data)
         self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        if max(self.size, self.came) > self._max_bytes:
-            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+        self._check_size(self.size)
         return data
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
 
     def _read_raw(self) -> bytes:
         data = b""
@@ -10824,6 +10831,7 @@ class HTTPResponse:
         if not data and self._inflater is not None and not self._inflater.is_complete:
             raise self._refuse_end()
         self.came += len(data)
+        self._check_size(self.came)               # of compressed bytes that hold nothing, too
         return data
 
     def _refuse_end(self) -> TransportError:

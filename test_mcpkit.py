@@ -9896,6 +9896,8 @@ def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again():
     "another protocol": ("does not answer in HTTP: SSH-2.0-x", b"SSH-2.0-x\r\n"),
     "a head without end": ("the head of its answer does not end",
                            b"HTTP/1.1 200 OK\r\n" + b"A: " + b"1" * 300_000),
+    "promises without end": ("does not answer in HTTP: .* bytes say only that an answer is to come",
+                             b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000),
 })
 def test_what_is_wrong_with_an_answer_is_said_in_one_line(words, data):
     with pytest.raises(TransportError, match=words) as caught:
@@ -10373,6 +10375,16 @@ def test_a_compressed_answer_keeps_the_limits(body, kind, words, kind_of_body):
         with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=200_000) as client:
             with pytest.raises(kind, match=words):
                 client.request("x/y")
+
+
+def test_of_a_compressed_answer_that_holds_nothing_no_more_is_read_than_the_limit():
+    sock = ScriptedSocket(HEAD_OK + b"Content-Encoding: gzip\r\n\r\n", *[compress(b"")] * 1000)
+    connection, waits = mcpkit.Connection(sock, WAY), mcpkit.build_waits(WAIT)
+    response = mcpkit.HTTPResponse("http://h/", "POST", connection.read_head(waits), connection, WAY,
+                                   waits, 1000)
+    with pytest.raises(ProtocolError, match="larger than 1,000 bytes"):
+        response.read_all()
+    assert len(sock.pieces) > 900
 
 
 def test_a_coding_that_nobody_asked_for_is_named():
