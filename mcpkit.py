@@ -12084,11 +12084,12 @@ class OAuth:
 
     def _advise(self, url: str, demand: Demand, refused: Optional[TokenRecord]) -> bool:
         """Say how to log in, where it is a login that the server wants."""
-        command = f"{os.path.basename(__file__)} login {url}"
+        import shlex
+        command = f"{os.path.basename(__file__)} login {shlex.quote(url)}"
         if refused is not None and demand.error == "insufficient_scope":
             scopes = dict.fromkeys((*refused.scopes, *demand.scopes))
             raise ProtocolError("the server wants more than the token allows (HTTP 403): run: "
-                                + " --scope ".join((command, *scopes)))
+                                + " --scope ".join((command, *map(shlex.quote, scopes))))
         if demand.metadata_url is None and self._find_document(
                 list_resource_metadata_urls(url, None)) is None:
             return False

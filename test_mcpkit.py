@@ -10949,6 +10949,15 @@ def test_a_call_that_needs_more_scopes_logs_in_for_all_that_were_ever_wanted():
     assert issuer.log.count("authorize") == 2
 
 
+def test_the_command_that_logs_in_is_one_that_a_shell_takes_as_it_is():
+    with guarded() as (issuer, server), log_in(server) as client:
+        auth = mcpkit.OAuth(grant="stored", store=client._auth._store)
+        server.refuse = lambda *_, **__: Vault.refuse(
+            server, "403 Forbidden", error="insufficient_scope", scope="a;$(b)")
+        with pytest.raises(ProtocolError, match=r" --scope 'a;\$\(b\)'$"):
+            log_in(server, auth).call_tool("x")
+
+
 def test_scopes_that_the_token_has_already_are_not_asked_for_again():
     with guarded() as (issuer, server), log_in(server) as client:
         server.refuse = lambda *_, **__: Vault.refuse(
