@@ -10563,7 +10563,7 @@ def _format_der_name(name: bytes) -> str:
 
 
 def _format_der_day(tag: int, time_text: bytes) -> str:
-    text = time_text.decode("ascii")
+    text = time_text.decode("latin-1")                   # OpenSSL does not look at it
     if tag == 0x17:                                      # UTCTime: a year of two digits
         text = ("19" if text >= "50" else "20") + text
     return shorten(f"{text[:4]}-{text[4:6]}-{text[6:8]}")
@@ -10574,11 +10574,11 @@ def _find_der_names(fields: List[Tuple[int, bytes]]) -> Iterator[str]:
     extensions = [split_der(extension) for tag, data in fields if tag == 0xa3
                   for _, extension in split_der(split_der(data)[0][1])]
     for (_, kind), *_, (_, value) in extensions:
-        for tag, name in split_der(split_der(value)[0][1]) if kind == _DER_SUBJECT_ALT_NAME else ():
-            if tag == 0x82:
-                yield shorten(name)
-            elif tag == 0x87:
-                yield str(ipaddress.ip_address(name))
+        if kind == _DER_SUBJECT_ALT_NAME:
+            with contextlib.suppress(IndexError, ValueError):  # OpenSSL does not look into these
+                yield from (str(ipaddress.ip_address(name)) if tag == 0x87 else shorten(name)
+                            for tag, name in split_der(split_der(value)[0][1])
+                            if tag in (0x82, 0x87))
 
 
 # Why OpenSSL does not trust a certificate (X509_V_ERR_...), to what is said of it.
@@ -12330,6 +12330,11 @@ class RedirectListener:
             """Takes the one GET that matters; a browser asks for icons, too."""
 
             timeout = 10.0
+
+            def handle(self) -> None:
+                """Serve a browser, which may hang up at any time."""
+                with contextlib.suppress(OSError):
+                    super().handle()
 
             def do_GET(self) -> None:
                 """Take the answer of the login, and tell the person what to do next."""

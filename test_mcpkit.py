@@ -10250,6 +10250,14 @@ def test_garbage_is_no_certificate_and_raises_nothing_else(certificates):
             mcpkit.parse_certificate(bytes(broken))
 
 
+def test_a_certificate_with_an_odd_name_is_described_all_the_same(certificates):
+    certificates.sign("odd", "/CN=odd", "DER:30:0c:87:05:01:02:03:04:05:82:03:61:2e:62")
+    with Peer(legacy_peer, tls=certificates.server("odd.pem")) as peer:
+        report = mcpkit.probe(peer.url, network=mcpkit.Network(insecure=True))
+    layer = next(layer for layer in report["layers"] if layer["name"] == "tls")
+    assert layer["status"] == "note" and "for CN=odd" in layer["message"]
+
+
 # ---- addresses, and the limits of every wait
 
 def as_addresses(*addresses):
@@ -11307,6 +11315,15 @@ def test_an_issuer_that_never_answers_ends_the_login_in_time():
 
 # ---- the browser
 
+def get_page(url):
+    """Get a page, whatever it is."""
+    parts = urllib.parse.urlsplit(url)
+    with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=WAIT)) as one:
+        one.request("GET", f"{parts.path}?{parts.query}")
+        with one.getresponse() as response:
+            return response.read()
+
+
 def test_the_browser_comes_back_to_a_listener_of_this_machine(monkeypatch, capsys):
     import webbrowser
     pages = queue.Queue()
@@ -11315,11 +11332,7 @@ def test_the_browser_comes_back_to_a_listener_of_this_machine(monkeypatch, capsy
         def run():
             back = browse(url)
             browse(back.replace("/callback", "/favicon.ico"))
-            parts = urllib.parse.urlsplit(back)
-            with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=WAIT)) as one:
-                one.request("GET", f"{parts.path}?{parts.query}")
-                with one.getresponse() as response:
-                    pages.put(response.read())
+            pages.put(get_page(back))
         threading.Thread(target=run, daemon=True).start()
         return True
 
@@ -11331,6 +11344,17 @@ def test_the_browser_comes_back_to_a_listener_of_this_machine(monkeypatch, capsy
             assert client.call_tool("x") == {"content": []}
     assert issuer.log.count("register") == 1          # the second login used the same address
     assert "log in with your browser: http://127.0.0.1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /callback?x HTTP/1.1\r\nHo"])
+def test_a_browser_that_hangs_up_during_a_login_leaves_no_traceback(said, capfd):
+    with mcpkit.RedirectListener() as listener:
+        port = urllib.parse.urlsplit(listener.redirect_uri).port
+        with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as sock:
+            sock.sendall(said)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        get_page(listener.redirect_uri)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_login_that_nobody_finishes_ends_in_time(monkeypatch):
