@@ -8959,13 +8959,16 @@ class Responder(NamedTuple):
     def has_answer(self, request: Any) -> bool:
         """Return whether there is a handler for a request of the server."""
         method = request.get("method") if isinstance(request, dict) else None
-        return method in RESPONSES and getattr(self, RESPONSES[method][0]) is not None
+        return isinstance(method, str) and method in RESPONSES and (
+            getattr(self, RESPONSES[method][0]) is not None)
 
     def answer(self, request: dict, **more: Any) -> dict:
         """Return the result for a request that has an answer."""
         name, build = RESPONSES[request["method"]]
         params = request.get("params")
-        return build(getattr(self, name), {**(params if isinstance(params, dict) else {}), **more})
+        params = dict(params) if isinstance(params, dict) else {}
+        params.pop("key", None)                        # which is ours to give, in `more`
+        return build(getattr(self, name), {**params, **more})
 
     def reply(self, request: dict) -> dict:
         """Return our response to a request that a legacy server sent.
@@ -9079,7 +9082,7 @@ class Cache:
             return
         while len(self._kept) >= MAX_CACHED:
             del self._kept[next(iter(self._kept))]
-        self._kept[method, key] = (now + ttl_ms / 1000, value)
+        self._kept[method, key] = (now + min(ttl_ms, 1e15) / 1000, value)
 
     def drop(self, method: str, params: dict) -> None:
         """Forget what a notification says has changed."""
@@ -9543,7 +9546,8 @@ def _is_whole(record: TokenRecord) -> bool:
     """Return whether what was read from a file can be used without another look."""
     client = record.client
     texts = (record.issuer, record.resource, record.access_token, record.token_type,
-             client.client_id, client.auth_method, *record.scopes, *record.granted)
+             client.client_id, client.auth_method, *record.scopes, *record.granted,
+             *record.endpoints)
     options = (record.refresh_token, client.client_secret, client.redirect_uri)
     return (all(isinstance(text, str) and text for text in texts)
             and all(option is None or isinstance(option, str) for option in options)
@@ -12578,7 +12582,7 @@ class Listening:
                     if not isinstance(granted, dict) or name not in granted]
         if any(method == LIST_CHANGES[feature] for feature in self.filter.lists) or (
                 method == "notifications/resources/updated"
-                and params.get("uri") in self.filter.uris):
+                and str(params.get("uri")) in self.filter.uris):
             self._told.put((method, params))
         return []
 
@@ -14645,7 +14649,7 @@ def explain_exchange(exchange: Exchange) -> List[Check]:
             checks.append(Check("notification-status", "warning", f"{message['method']} was "
                                 f"answered with HTTP {exchange.status}", "it should be 202 "
                                 "Accepted without a body", "streamable-http, Sending Messages"))
-    elif exchange.status is not None and message:
+    elif exchange.status is not None and "method" in message:
         form = "an event stream" if exchange.is_stream else "one JSON object"
         form = "an event on the stream of the session" if exchange.status == 202 else form
         checks.append(Check("answer-form", "ok", f"{message['method']} was answered with {form} "
@@ -18500,13 +18504,17 @@ class ProgressBar:
     def show(self, progress: Any, total: Any, message: Any) -> None:
         """Show how far it is; what is no number, as a server may send, is left out."""
         words = [] if message is None else [shorten(message, self.WIDTH)]
-        if all(type(value) in (int, float) for value in (progress, total)) and total > 0:
+        if all(map(self._can_show, (progress, total))) and total > 0:
             part = min(max(progress, 0), total) / total
             bar = "#" * int(part * self.WIDTH)
             words.insert(0, f"[{bar:.<{self.WIDTH}}] {part:4.0%}")
-        elif type(progress) in (int, float):
+        elif self._can_show(progress):
             words.insert(0, f"{progress:g}")
         self._draw(" ".join(words))
+
+    @staticmethod
+    def _can_show(value: Any) -> bool:
+        return type(value) in (int, float) and abs(value) < 1e15
 
     def clear(self) -> None:
         """Leave the line empty for what comes next."""
@@ -18576,7 +18584,10 @@ def find_similar(name: str, names: Iterable[str]) -> str:
 def find_variable(name: str) -> Optional[str]:
     """Return a variable of a configuration file: of the environment, or of some editors."""
     known = {"workspaceFolder": os.getcwd(), "userHome": os.path.expanduser("~")}
-    return known.get(name, os.environ.get(name))
+    try:
+        return known.get(name, os.environ.get(name))
+    except UnicodeError:                          # half a character, as JSON may have: no name
+        return None
 
 
 def find_config_files(given: Optional[str] = None) -> List[str]:

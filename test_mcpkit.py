@@ -8744,11 +8744,19 @@ def test_only_what_has_a_handler_is_declared():
     "C51 questions without a handler": (
         mcpkit.QuestionError, "q: elicitation/create: Name?\\x1b", {"inputRequests": {"q": FORM}}),
     "a question of no kind": (mcpkit.QuestionError, "q\\x1b: 5", {"inputRequests": {"q\x1b": 5}}),
+    "a question of an odd kind": (mcpkit.QuestionError, "q: {}", {"inputRequests": {
+        "q": {"method": {}}}}),
     "C51 questions that are none": (ProtocolError, "are no object: 5", {"inputRequests": 5}),
     "C51 nothing at all": (ProtocolError, "neither inputRequests nor requestState", {})})
 def test_a_round_that_cannot_be_answered_says_what_was_asked(error, words, result):
     raised = find_error(mcpkit.Responder().build_round, result)
     assert type(raised) is error and words in str(raised)
+
+
+def test_the_key_of_a_question_is_never_of_a_legacy_servers_choice():
+    reply = mcpkit.Responder(sample=lambda params: str(sorted(params))).reply({
+        "id": 1, "method": MODEL["method"], "params": {**MODEL["params"], "key": ["any"]}})
+    assert reply["result"]["content"]["text"] == "['maxTokens', 'messages']"
 
 
 def test_a_legacy_question_that_fails_its_handler_is_answered_with_its_error():
@@ -8761,7 +8769,8 @@ def test_a_legacy_question_that_fails_its_handler_is_answered_with_its_error():
 
 def test_a_cache_keeps_what_the_server_allows_until_it_is_told_otherwise():
     cache = mcpkit.Cache()
-    for key, ttl_ms in (("a:", 1000), ("b:", 0), ("c:", None), ("d:", True), ("e:", 5000)):
+    for key, ttl_ms in (("a:", 1000), ("b:", 0), ("c:", None), ("d:", True), ("e:", 5000),
+                        ("f:", 10 ** 400)):
         cache.keep("resources/read", key, f"value of {key}", ttl_ms, 100.0)
     assert [cache.find("resources/read", key, 100.9) for key in ("a:", "b:", "c:", "d:")] == [
         "value of a:", None, None, None]
@@ -8770,6 +8779,7 @@ def test_a_cache_keeps_what_the_server_allows_until_it_is_told_otherwise():
     assert cache.find("resources/read", "e:", 101.0) == "value of e:"
     cache.drop("notifications/resources/updated", {"uri": "e:"})
     assert cache.find("resources/read", "e:", 101.0) is None
+    assert cache.find("resources/read", "f:", 1e9) == "value of f:"
 
 
 @pytest.mark.parametrize("feature, methods", [
@@ -9157,6 +9167,7 @@ DAMAGED = {
     "a kind that is none": {"token_type": []}, "a refresh that is none": {"refresh_token": 5},
     "a secret that is none": {"client": {"client_id": "c", "client_secret": 5}},
     "a method that is none": {"client": {"client_id": "c", "auth_method": []}},
+    "an endpoint that is none": {"endpoints": [{}]},
 }
 
 
@@ -12420,6 +12431,14 @@ print('{"jsonrpc":"2.0","method":"notifications/message","params":{}}', flush=Tr
 for line""", 1)
 
 
+def test_an_odd_notification_is_none_that_a_listener_waits_for():
+    listening = mcpkit.Listening(mcpkit.Filter([], frozenset(["a:"])))
+    for uri in ([], {}, None, 5, "b:", "a:"):
+        listening.tell("notifications/resources/updated", {"uri": uri})
+    assert listening.take() == ("notifications/resources/updated", {"uri": "a:"})
+    assert listening._told.empty()
+
+
 def test_a_callback_that_raises_does_not_end_the_reading(capfd):
     def fail(method, params):
         raise RuntimeError("the callback's own fault")
@@ -13711,6 +13730,16 @@ def test_the_legacy_probe_sends_three_posts_and_never_runs_anything():
     assert report["verdict"] == "partial" and list(report["eras"]) == ["legacy"]
     assert find_check(report, "-tools")["status"] == "warning"
     assert all("authorization" not in asked.headers for asked in peer.asked)
+
+
+def test_what_a_server_asks_while_it_is_probed_is_answered_and_no_finding():
+    def answer(asked):
+        return stream_answer(event({**CALL, "id": "p", "method": "ping"}),
+                             event(result(asked, {"tools": []})))
+
+    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
+        report = mcpkit.probe(peer.url, era="legacy")
+    assert peer.asked[-1].message == {**RESULT, "id": "p"} and report["verdict"] == "partial"
 
 
 def test_a_session_is_seen_and_ended(notes):
@@ -15056,6 +15085,7 @@ def test_c121_a_server_is_reached_as_its_entry_says(entry, wanted):
 @table("entry, words", {
     "C121 a missing variable": ({"url": "http://h/${NO_SUCH}"},
                                 "needs the variable NO_SUCH, which is not set"),
+    "half a character": ({"url": "http://h/${\ud800}"}, r"needs the variable \ud800, which"),
     "C121 missing variables": ({"url": "http://h/${A}", "headers": {"H": "${env:B} ${A} ${C:-c}"},
                                "other": "${D}"}, "needs the variables B and A, which are not set"),
     "no object": (5, "is no object"), "nothing": ({}, "has neither command nor url"),
@@ -15536,6 +15566,13 @@ def test_progress_is_a_bar_on_a_terminal_and_nothing_in_a_pipe(target):
     shown = Terminal(["call", target, "report"]).shown
     assert "\r[###############...............]  50% half" in shown and shown.endswith(" \r")
     assert run("call", target, "report").err == ""
+
+
+@pytest.mark.parametrize("odd", [10 ** 400, -10 ** 400, 1e300, True, "1", [], None])
+def test_progress_that_is_no_number_of_this_world_is_not_shown(odd, capsys):
+    mcpkit.ProgressBar().show(odd, 5, "working")
+    mcpkit.ProgressBar().show(1.5, odd, None)
+    assert capsys.readouterr().err == "\rworking\r1.5"
 
 
 @needs_signals
