@@ -311,6 +311,7 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_ANSWER_DEPTH = 400                 # well within what CPython's own encoder can nest
 MAX_PAGES = 1000
 MAX_ROUNDS = 20                        # of questions that a client answers for one result
+MAX_QUESTIONS = 100                    # of a server, that a client answers at the same time
 MAX_CACHED = 1000                      # results that a client keeps
 MAX_REDIRECTS = 5
 ADDRESS_SECONDS = 5.0                  # that one address of a host may take, if it has others
@@ -9014,6 +9015,12 @@ class Responder(NamedTuple):
         return more
 
 
+def refuse_question(request: dict) -> dict:
+    """Return our response to a request of a server that asks too much at a time."""
+    return build_error(request["id"], MCPError(
+        INTERNAL_ERROR, f"{MAX_QUESTIONS} questions are still to be answered: ask again later"))
+
+
 def _answer_elicitation(handler: Callable, params: dict) -> dict:
     value = handler(params)
     action, content = value if isinstance(value, Elicited) else (
@@ -11753,10 +11760,14 @@ class StdioTransport:
         self._mail.abort(request_id)
 
     def _write(self, line: bytes, waits: Waits) -> None:
-        """Have a line written, by a thread of its own: a child may stop reading for ever."""
+        """Have a line written, by a thread of its own: a child may stop reading for ever.
+
+        Who reads does not wait here at all: a child may stop reading until all of it is read.
+        """
         import queue
+        is_reader = threading.current_thread() is self._threads[0]
         try:
-            self._outgoing.put(line + b"\n", timeout=waits.left())
+            self._outgoing.put(line + b"\n", timeout=0 if is_reader else waits.left())
         except queue.Full:
             raise TransportError(f"{self.url} does not read its input"
                                  + self._describe_stderr()) from None
@@ -12669,6 +12680,7 @@ class Client:
         self._cache = Cache()
         self._cache_lock = threading.Lock()       # not _lock: notifications come while it is held
         self._progress: Dict[str, Callable] = {}  # by token; changed key by key
+        self._questions = threading.Semaphore(MAX_QUESTIONS)      # of a legacy server
         self._listening: set = set()              # who waits for changes
         self._stream: Optional[threading.Event] = None     # where a legacy server tells the rest
         self._transport: Any = None
@@ -13176,23 +13188,32 @@ class Client:
         """Take what the server says on its own: a notification, or (legacy) a request."""
         if is_request(message):
             transport = self._transport
-            if self.era == "legacy" and transport is not None and (
-                    transport.shares_stream and self._responder.has_answer(message)):
-                # The answer may take its time, and the reader of the one stream must go on.
-                threading.Thread(target=self._reply, args=(message,), daemon=True).start()
-            elif self.era == "legacy":
-                self._reply(message)
+            if transport is not None and self.era == "legacy":
+                self._take_request(message, transport)
         elif is_notification(message):
             params = message.get("params")
             self._take_notification(message["method"], params if isinstance(params, dict) else {})
 
-    def _reply(self, request: dict) -> None:
-        """Answer a request of a legacy server; one that cannot be delivered costs nothing else."""
-        transport = self._transport
-        if transport is None:
-            return
+    def _take_request(self, request: dict, transport: Any) -> None:
+        """Answer a request of a legacy server, or have a thread do so."""
+        def answer_aside() -> None:
+            try:
+                self._reply(self._responder.reply, request, transport)
+            finally:
+                self._questions.release()
+
+        if not (transport.shares_stream and self._responder.has_answer(request)):
+            self._reply(self._responder.reply, request, transport)
+        elif self._questions.acquire(blocking=False):
+            # The answer may take its time, and the reader of the one stream must go on.
+            threading.Thread(target=answer_aside, daemon=True).start()
+        else:
+            self._reply(refuse_question, request, transport)
+
+    def _reply(self, build: Callable[[dict], dict], request: dict, transport: Any) -> None:
+        """Send what answers a request; if it cannot be delivered, that costs nothing else."""
         with transport.pause(), contextlib.suppress(MCPKitError):
-            reply = self._responder.reply(request)
+            reply = build(request)
             transport.exchange(reply, self.conversation.build_headers(reply),
                                self._waits(self._timeout), _ignore)
 

@@ -18810,6 +18810,41 @@ def test_a_child_that_floods_its_output_ends_in_an_error(case):
     assert len(str(caught.value)) < 2000
 
 
+ASKING_CHILD = """
+import json, sys
+def send(**members):
+    print(json.dumps({"jsonrpc": "2.0", **members}), flush=True)
+for method in ("initialize", "notifications/initialized", "tools/list"):
+    request = json.loads(sys.stdin.readline())
+    if method == "initialize":
+        send(id=request["id"], result={"protocolVersion": "2025-11-25", "capabilities": {}})
+for number in range(5000):
+    send(id=f"ask-{number}", method=sys.argv[1])
+send(id=request["id"], result={"tools": []})
+"""
+
+
+def test_a_child_that_asks_and_does_not_listen_keeps_nobody_waiting():
+    with Client([sys.executable, "-c", ASKING_CHILD, "ping"], era="legacy", timeout=WAIT,
+                max_time=WAIT) as client:
+        assert client.list_tools() == []
+
+
+def test_a_child_that_asks_without_end_has_few_questions_answered_at_a_time():
+    released, asked = threading.Event(), []
+
+    def think():
+        asked.append(released.wait(WAIT))
+        return []
+
+    with Client([sys.executable, "-c", ASKING_CHILD, "roots/list"], era="legacy", timeout=WAIT,
+                on_roots=think) as client:
+        assert client.list_tools() == []
+        released.set()
+        wait_until(lambda: len(asked) == mcpkit.MAX_QUESTIONS)
+        assert client._questions.acquire(timeout=WAIT)
+
+
 # Where each limit is held. Those of the command line and of Server come first, then the others.
 LIMIT_TESTS = {
     "max_head": "test_a_limit_binds_on_each_path_over_http_and_nobody_else_is_disturbed",
@@ -18842,6 +18877,7 @@ LIMIT_TESTS = {
     "MAX_ANSWER_DEPTH": "test_a_limit_binds_on_each_answer_that_a_client_gets",
     "MAX_PAGES": "test_a_list_of_more_pages_than_are_read_is_told_to_be_incomplete",
     "MAX_ROUNDS": "test_a_server_that_asks_and_asks_is_answered_so_often_only",
+    "MAX_QUESTIONS": "test_a_child_that_asks_without_end_has_few_questions_answered_at_a_time",
     "MAX_CACHED": "test_a_cache_is_bounded",
     "MAX_REDIRECTS": "test_a_limit_binds_on_each_answer_that_a_client_gets",
     "MAX_JUNK_LINES": "test_a_child_that_floods_its_output_ends_in_an_error",
@@ -18853,6 +18889,7 @@ LIMIT_TESTS = {
     "MAX_TASK_SECONDS": "test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same",
     "MAX_PROBE_PAGES": "test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault",
     "MAX_REPORT_CHARS": "test_whatever_a_server_says_at_length_the_probe_says_shortly",
+    "MAX_FAULTY_TOOLS": "test_of_many_faulty_tools_a_report_names_some",
     "MAX_PROBES": "test_the_probe_of_a_file_names_each_server_that_works_and_each_that_does_not",
     "MAX_TOKEN_CHARS": "test_a_token_is_found_in_an_authorization_header",
     "MAX_KNOWN_TOKENS": "test_the_memory_of_tokens_is_bounded_and_holds_no_token",
