@@ -9712,6 +9712,13 @@ SECRET_HEADERS = re.compile(
 PLACEHOLDER = re.compile(r"<(?:secret|session)-([0-9]{1,9})>")
 
 
+def split_credentials(value: str) -> Tuple[str, str]:
+    """Return the scheme in the value of a secret header, with a space, and what is secret."""
+    scheme, separator, secret = value.rpartition(" ")
+    is_plain = separator and "," not in value and "=" not in scheme
+    return (scheme + separator, secret) if is_plain else ("", value)
+
+
 class Redaction:
     """Puts a placeholder in the place of each secret, always the same for the same.
 
@@ -9748,7 +9755,7 @@ class Redaction:
         for headers in both:
             for name, value in headers.items():
                 if SECRET_HEADERS.search(name):
-                    self._look_for(self._split_header(value)[1], name)
+                    self._look_for(split_credentials(value)[1], name)
 
     def hide(self, text: str) -> str:
         """Return text without secrets."""
@@ -9763,14 +9770,8 @@ class Redaction:
         """Return the value of a header without secrets."""
         if not SECRET_HEADERS.search(name):
             return self.hide(value)
-        scheme, secret = self._split_header(value)
+        scheme, secret = split_credentials(value)
         return scheme + self._find_name(secret, name)
-
-    def _split_header(self, value: str) -> Tuple[str, str]:
-        """Return the scheme of credentials with a space, and what is secret."""
-        scheme, separator, secret = value.rpartition(" ")
-        is_plain = separator and "," not in value and "=" not in scheme
-        return (scheme + separator, secret) if is_plain else ("", value)
 
     def _hide_found(self, secret: str, name: str) -> str:
         """Return the placeholder of what a text has, which may have a great many."""
@@ -18853,6 +18854,8 @@ def parse_network(options: Any) -> Network:
 def find_headers(options: Any) -> Headers:
     """Return the headers that options give, the token of a bearer among them."""
     headers = parse_headers(options.header)
+    options.hidden.update((split_credentials(value)[1], f"({name})")
+                          for name, value in headers.items() if SECRET_HEADERS.search(name))
     for option, text in (("--bearer-env", find_secret(options.bearer_env)),
                          ("--bearer-file", options.bearer_file and read_input(
                              "@" + options.bearer_file))):
@@ -19984,7 +19987,7 @@ def print_error(error: MCPKitError, code: int, as_json: bool, hidden: Dict[str, 
         report["error"] = error.to_wire()
     if questions:
         report["questions"] = questions
-    sys.stderr.write(json.dumps({"error": hide_secrets(report, hidden)}) + "\n")
+    log_line(json.dumps({"error": hide_secrets(report, hidden)}))
 
 
 def exit_on_signals() -> None:

@@ -16113,6 +16113,7 @@ CLOSED = {
         "serve --stdio >&-", 2),
     "an output that is full": ("list URL >/dev/full", 1), "no output": ("list URL >&-", 0),
     "no input": ("sse <&-", 2), "no errors": ("list nonsense 2>&-", 2),
+    "errors that are full": ("list nonsense --json 2>/dev/full", 2),
 }
 
 
@@ -16490,6 +16491,20 @@ def test_a_login_that_is_answered_wrongly_ends_in_one_line(case, tmp_path):
     with guarded() as (_, server), logging_in(server, tmp_path) as (_, answer):
         ran = answer(text)
     assert ran.code == code and words in ran.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["probe"], ["probe", "--json"],
+                                   ["login"]], ids=" ".join)
+def test_no_credentials_of_ours_that_a_server_repeats_are_printed(words, tmp_path):
+    def repeat(asked):
+        said = [asked.headers.get(name, "") for name in ("authorization", "x-api-key", "cookie")]
+        return http_answer(", ".join(said).encode(), "403 Forbidden", "text/plain")
+
+    with Peer(repeat) as peer:
+        ran = run(words[0], peer.url, *words[1:], "--header", "Authorization: Bearer s3cr3t-1",
+                  "--header", "X-Api-Key: s3cr3t-2", "--header", "Cookie: a=s3cr3t-3; b=c",
+                  XDG_CONFIG_HOME=str(tmp_path), APPDATA=str(tmp_path))
+    assert ran.code and "(X-Api-Key)" in ran.out + ran.err and "s3cr3t" not in ran.out + ran.err
 
 
 def test_a_token_comes_from_a_variable_or_a_file(tmp_path):
