@@ -3939,9 +3939,14 @@ def check_secure_url(what: str, url: str) -> None:
     """
     match = re.match(r"(https?)://([^/?#]*)", url) if isinstance(url, str) else None
     host = split_host(match.group(2)) if match else ""
-    if not host or match.group(1) == "http" and not is_loopback(host):
+    if not host or match.group(1) == "http" and not is_on_loopback(url):
         raise UsageError(f"{what} must be at an https URL (http on this machine only), but is at "
                          + shorten(url))
+
+
+def is_on_loopback(url: str) -> bool:
+    """Return whether what is at a URL is on this machine, as it says."""
+    return is_loopback(split_host(re.split("[/?#]", url.partition("://")[2])[0]))
 
 
 def expand_scopes(scopes: Iterable[str], implied: Mapping[str, Iterable[str]]) -> frozenset:
@@ -9228,20 +9233,27 @@ def list_issuer_metadata_urls(issuer: str) -> List[str]:
     return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
 
 
-def check_their_url(what: str, url: Any) -> str:
-    """Return a URL that a document names; ProtocolError unless it is https, or http to here."""
+def check_their_url(what: str, url: Any, author: str) -> str:
+    """Return a URL that the server at the URL `author` names; ProtocolError unless it is https.
+
+    It may be http on this machine where its author is there too: nobody else has us ask what only
+    we can reach. Spec: security best practices, Server-Side Request Forgery.
+    """
     try:
         check_secure_url(what, url)
     except UsageError as error:
         raise ProtocolError(str(error)) from None
+    if url.startswith("http:") and not is_on_loopback(author):
+        raise ProtocolError(f"{what} is at {shorten(url)}, on this machine, says a server that is "
+                            "elsewhere: nothing is asked there")
     if not re.fullmatch(r"[!-~]+", url):
         raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
     return url
 
 
-def check_issuer(name: Any) -> str:
+def check_issuer(name: Any, author: str) -> str:
     """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
-    check_their_url("an authorization server", name)
+    check_their_url("an authorization server", name, author)
     if re.search(r"[?#]", name):
         raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
     return name
@@ -9267,7 +9279,7 @@ def parse_resource_metadata(document: dict, url: str) -> Resource:
                             "a token for it would be meant for somebody else")
     if not issuers:
         raise ProtocolError("the resource metadata names no authorization_servers")
-    return Resource(name, tuple(map(check_issuer, issuers)),
+    return Resource(name, tuple(check_issuer(issuer, url) for issuer in issuers),
                     split_scopes(document.get("scopes_supported")))
 
 
@@ -9296,7 +9308,7 @@ def parse_issuer_metadata(document: dict, name: str) -> Issuer:
         raise ProtocolError(f"the metadata of {name} has no token_endpoint")
     for key, url in endpoints.items():
         if url is not None:
-            check_their_url(f"the {key} of {name}", url)
+            check_their_url(f"the {key} of {name}", url, name)
     methods = document.get("token_endpoint_auth_methods_supported")
     return Issuer(
         name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
@@ -12147,13 +12159,13 @@ class OAuth:
         """Return what the server says of its tokens; without a word, its own origin issues them."""
         check_secure_url("a server that is sent tokens", url)
         if named is not None:
-            check_their_url("the resource metadata", named)
+            check_their_url("the resource metadata", named, url)
         document = self._find_document(list_resource_metadata_urls(url, named))
         if document is not None:
             return parse_resource_metadata(document, url)
         # Spec: 2025-03-26 basic/authorization, Authorization Base URL: before there was any.
         name = list_resource_names(url)[0]
-        return Resource(name, (check_issuer(split_resource(name)[0]),))
+        return Resource(name, (check_issuer(split_resource(name)[0], url),))
 
     def _read_issuer(self, name: str) -> Issuer:
         document = self._find_document(list_issuer_metadata_urls(name))
@@ -15071,8 +15083,9 @@ class TokenGuide:
         except UsageError:                        # a name that can be none has no documents
             urls = []
         for url in urls:
-            if not is_http_url(url):
-                self._note(source, url, "no http URL")
+            fault = self._find_fault(url)
+            if fault:
+                self._note(source, url, fault)
                 continue
             exchange = self._fetch(escape_url(url))
             document = read_object(exchange.answer) if exchange.status == 200 else None
@@ -15080,6 +15093,14 @@ class TokenGuide:
             if document is not None or exchange.status is None or exchange.status >= 500:
                 return document
         return None
+
+    def _find_fault(self, url: str) -> str:
+        """Return why a URL is not asked, "" where it is."""
+        if not is_http_url(url):
+            return "no http URL"
+        is_fit = url.startswith("https:") or is_same_origin(url, self._url) or (
+            is_on_loopback(url) and is_on_loopback(self._url))
+        return "" if is_fit else "plain http, where clients ask nobody, so not asked"
 
     def _note(self, source: str, url: str, outcome: str) -> None:
         self.trail.append({"source": source, "url": url, "outcome": outcome})

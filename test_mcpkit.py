@@ -8962,6 +8962,8 @@ RESOURCE_FAULTS = {
     "without issuers": ({"authorization_servers": []}, "names no authorization_servers"),
     "with issuers that are no list": ({"authorization_servers": "https://as"}, "names no"),
     "with an issuer over http": ({"authorization_servers": ["http://as"]}, "https URL"),
+    "with an issuer on this machine": ({"authorization_servers": ["http://localhost:6379"]},
+                                       "on this machine, says a server that is elsewhere"),
     "with an issuer that has a query": ({"authorization_servers": ["https://as?x"]}, "no query"),
     "with an issuer that is no text": ({"authorization_servers": [5]}, "https URL"),
 }
@@ -8972,6 +8974,25 @@ def test_faulty_resource_metadata_is_refused(case):
     changes, words = case
     with pytest.raises(ProtocolError, match=words):
         mcpkit.parse_resource_metadata({**RESOURCE, **changes}, "https://h/a/mcp")
+
+
+@pytest.mark.parametrize("named", ["http://127.0.0.1:6379/", "http://169.254.169.254/", "http://h/"])
+def test_a_server_elsewhere_has_nobody_ask_what_only_we_can_reach(named):
+    asked = []
+
+    def fetch(url):
+        asked.append(url)
+        return build_exchange(None, b"", 404, method="GET", url=url)
+
+    guide = mcpkit.TokenGuide("https://h/mcp", {"www-authenticate": mcpkit.format_challenge(
+        "Bearer", {"resource_metadata": named})}, fetch)
+    guide.run()
+    assert guide.trail[0]["outcome"] == "plain http, where clients ask nobody, so not asked"
+    assert asked == ["https://h" + PRM + "/mcp", "https://h" + PRM]
+    auth = mcpkit.OAuth(authorize=str, send=lambda *request: asked.append(request))
+    with pytest.raises(ProtocolError, match="https URL|elsewhere"):
+        auth._read_resource("https://h/mcp", named)
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("name", ["https://h/a/mcp", "https://h/a/mcp/", "https://h/a",
@@ -8995,6 +9016,8 @@ ISSUER_FAULTS = {
     "without a token endpoint": ({"token_endpoint": None}, "has no token_endpoint"),
     "with a token endpoint over http": ({"token_endpoint": "http://as/token"}, "https URL"),
     "with a token endpoint that is none": ({"token_endpoint": {}}, "https URL"),
+    "with a token endpoint on this machine": ({"token_endpoint": "http://127.0.0.1:6379/"},
+                                              "on this machine, says a server that is elsewhere"),
     "with a page that is a file": ({"authorization_endpoint": "file:///etc/passwd"}, "https URL"),
     "with a page that is a script": ({"authorization_endpoint": "javascript:x()"}, "https URL"),
     "with registration elsewhere": ({"registration_endpoint": "ftp://as"}, "https URL"),
