@@ -86,7 +86,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping,
                              MutableSequence, MutableSet, Sequence, Set)
-from itertools import count, cycle, groupby, islice
+from itertools import chain, count, cycle, groupby, islice
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 from typing import get_args, get_origin, get_type_hints
 
@@ -10013,7 +10013,9 @@ def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
                          f"stdio, but is {shorten(first, 60)}")
     sent, body = _parse_headers(lines[1:end])
     host = next((value for name, value in sent.items() if name.lower() == "host"), "localhost")
-    url = match[2] if "://" in match[2] else f"http://{host}{match[2]}"
+    url = match[2] if re.match("https?://", match[2]) else f"http://{host}{match[2]}"
+    if not is_http_url(url):
+        raise UsageError(f"line {number} asks for what is no http URL: {shorten(url, 60)}")
     headers, answer = _parse_headers(lines[end + 1:])
     headers = {name.lower(): value for name, value in headers.items()}
     status = int(_ANSWER.fullmatch(lines[end][1])[1]) if end < len(lines) else None
@@ -16711,15 +16713,15 @@ def change_answer(change: Callable[[dict], Any], *methods: str) -> Spoil:
     """Return what changes the JSON of responses; `change` gets a copy, and returns another."""
     def spoil(reply: MockReply, asked: Asked) -> MockReply:
         return reply._replace(parts=None, messages=tuple(
-            message if "method" in message else change(dict(message))
-            for message in reply.messages))
+            change(dict(message)) if isinstance(message, dict) and "method" not in message
+            else message for message in reply.messages))         # of another fault, perhaps a list
     return on_requests(spoil, *methods)
 
 
 def change_result(change: Callable[[dict], dict], *methods: str) -> Spoil:
     """Return what changes the results of requests."""
     def change_it(message: dict) -> dict:
-        if "result" in message:
+        if isinstance(message.get("result"), dict):
             message["result"] = change(dict(message["result"]))
         return message
     return change_answer(change_it, *methods)
@@ -16747,9 +16749,10 @@ PROGRESS = format_event(encode_json(build_notification(
 def add_note(reply: MockReply, note: str) -> MockReply:
     """Return a MockReply with a note in the `_meta` of its result."""
     def change(message: dict) -> dict:
-        result = message.get("result")
+        result = message.get("result") if isinstance(message, dict) else None
         if isinstance(result, dict):
-            result = {**result, "_meta": {**(result.get("_meta") or {}), "note": note}}
+            meta = result.get("_meta")
+            result = {**result, "_meta": {**(meta if isinstance(meta, dict) else {}), "note": note}}
             message = {**message, "result": result}
         return message
     return reply._replace(parts=None, messages=tuple(map(change, reply.messages)))
@@ -16786,7 +16789,8 @@ def spoil_speed(reply: MockReply, asked: Asked) -> MockReply:
 
 def spoil_pages(message: dict) -> dict:
     """Have each page of a list followed by the same one."""
-    result = message.get("result", {"tools": []})     # our own server refuses the cursor
+    result = message.get("result")
+    result = result if isinstance(result, dict) else {"tools": []}    # it refuses the cursor, say
     return build_result(message.get("id"), {**result, "nextCursor": "again"})
 
 
@@ -16812,8 +16816,8 @@ ODD_NAMES = build_tool("a\x1b[2J", {}, description="\x1b]8;;http://evil\x07 \u20
 
 def add_tools(*tools: Any) -> Spoil:
     """Return what lists more tools than there are."""
-    return change_result(lambda result: {**result, "tools": [*result.get("tools", ()), *tools]},
-                         "tools/list")
+    return change_result(lambda result: {**result, "tools": [
+        *find_list(result.get("tools")), *tools]}, "tools/list")
 
 
 def with_session(is_lost: Callable[[Asked], bool], header: str = HEADER_SESSION_ID) -> Spoil:
@@ -16916,8 +16920,11 @@ def build_bomb(reply: MockReply, asked: Asked) -> MockReply:
 
 def send_first(*parts: Part, methods: Tuple[str, ...] = ()) -> Spoil:
     """Return what a stdio server does before it answers."""
-    return on_requests(lambda reply, asked: reply._replace(
-        parts=(*parts, *format_reply_lines(reply))), *methods)
+    def spoil(reply: MockReply, asked: Asked) -> MockReply:
+        rest = format_reply_lines(reply)          # of another fault, perhaps without an end
+        return reply._replace(parts=(*parts, *rest) if isinstance(rest, (tuple, list))
+                              else chain(parts, rest))
+    return on_requests(spoil, *methods)
 
 
 def answer_late(reply: MockReply, asked: Asked) -> MockReply:

@@ -9465,9 +9465,16 @@ def test_a_transcript_by_hand_needs_no_version_no_number_and_no_answer():
             "GET", "http://h:1/x?y", "what came of it")
 
 
+def test_a_url_in_the_query_of_a_transcript_is_of_the_query():
+    exchange, = mcpkit.parse_transcript("GET /x?u=http://y HTTP/1.1\nHost: h\n")
+    assert exchange.url == "http://h/x?u=http://y"
+
+
 @table("text, said", {
     "no request": ("### 1 \u00b7 x\n\nhello\n", "line 3 is no request"),
     "no header": ("POST /mcp HTTP/1.1\nHost: h\n{}\n", "line 3 is no header"),
+    "no address": ("\nGET http://[::1 HTTP/1.1\n", "line 2 asks for what is no http URL"),
+    "no host": ("GET /\nHost: a@b\n", "line 1 asks for what is no http URL: http://a@b/"),
     "neither of the marks": ("> {}\nhello\n", "line 2 of stdio begins with neither > nor <"),
     "no character": ("POST /\n\n\\\\ud800\n", "line 1 begins an exchange with an escape")})
 def test_what_is_no_transcript_is_told_by_its_line(text, said):
@@ -14644,6 +14651,24 @@ def test_the_probe_survives_or_names_each_fault_of_stdio(name, impatient):
     else:
         assert said in "\n".join([*(check["message"] for check in report["checks"]),
                                   mcpkit.format_report(report)])
+
+
+ODD_RESULTS = [{}, 5, None, [], {"tools": 5, "_meta": 5, "capabilities": [], "nextCursor": 1}]
+
+
+@pytest.mark.parametrize("method", ["POST", "stdio"])
+def test_faults_spoil_odd_answers_and_those_of_other_faults_too(method):
+    faults, choose = list(mcpkit.FAULTS.values()), random.Random(5)
+    pairs = [(fault,) for fault in faults] + [choose.choices(faults, k=2) for _ in range(200)]
+    for spoilers, asked_for, odd in itertools.product(
+            pairs, ("tools/list", "initialize"), ODD_RESULTS):
+        asked = build_asked(call(asked_for), method)
+        reply = mcpkit.MockReply(200, {"Content-Type": "application/json"}, (say(odd),))
+        for fault in spoilers:
+            reply = fault.spoil(reply, asked)
+        parts = (mcpkit.format_reply_lines(reply) if method == "stdio"
+                 else mcpkit.format_reply(reply, "now"))
+        assert all(part is not None for part in itertools.islice(parts, 5))
 
 
 @pytest.mark.parametrize("name", mcpkit.FAULTS)
