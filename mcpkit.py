@@ -925,6 +925,8 @@ def format_event(data: str, event: Optional[str] = "message", event_id: Optional
 BODILESS = (204, 304)        # statuses whose answers have no body, and no length either
 Headers = Dict[str, str]     # lower-case name to value; repeated ones joined by ", " (RFC 9110 5.3)
 
+# Compiled at once is what every message meets; `re` compiles the other patterns of this file when
+# they are first used, so that no start waits for them.
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00-\x08\x0a-\x1f\x7f]*)")
 _REQUEST_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP/1\.([01])")
@@ -1013,12 +1015,12 @@ def _refuse_request_line(line: str) -> HTTPRefusal:
     return HTTPRefusal(400, f"the request line is malformed: {shorten(line, 80)}")
 
 
-_ABSOLUTE_TARGET = re.compile(r"https?://([^/?#]+)(/[^?#]*)?(\?.*)?", re.IGNORECASE)
+_ABSOLUTE_TARGET = r"(?i)https?://([^/?#]+)(/[^?#]*)?(\?.*)?"
 
 
 def parse_target(target: str) -> str:
     """Return the path of a request target, also of the absolute form that proxies send."""
-    match = _ABSOLUTE_TARGET.fullmatch(target)
+    match = re.fullmatch(_ABSOLUTE_TARGET, target)
     return match.group(2) or "/" if match else target.partition("?")[0]
 
 
@@ -1027,7 +1029,7 @@ def find_hosts(head: Head) -> List[str]:
 
     Of the two the target counts (RFC 9112, 3.2.2), but who stands between may go by the other.
     """
-    match = _ABSOLUTE_TARGET.fullmatch(head.target)
+    match = re.fullmatch(_ABSOLUTE_TARGET, head.target)
     return [host for host in (head.headers.get("host"), match and match.group(1))
             if host is not None]
 
@@ -1336,14 +1338,13 @@ class Challenge(NamedTuple):
     params: Dict[str, str]
 
 
-_CHALLENGE_PART = re.compile(
-    r"""[\s,]*(?:
+_CHALLENGE_PART = r"""(?x)[\s,]*(?:
         (?P<name>[!\#$%&'*+\-.^_`|~0-9A-Za-z]+)\s*=\s*
             (?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"=]+))
         |(?P<scheme>[!\#$%&'*+\-.^_`|~0-9A-Za-z]+)
             (?:[ ]+[A-Za-z0-9\-._~+/]+=*(?=\s*(?:,|$)))?(?=[\s,]|$)     # a token68 is passed over
         |(?P<junk>[^,]+)
-    )""", re.VERBOSE)
+    )"""
 
 
 def parse_challenges(value: str) -> List[Challenge]:
@@ -1352,7 +1353,7 @@ def parse_challenges(value: str) -> List[Challenge]:
     Of a parameter given twice the first counts; what cannot be read is passed over.
     """
     challenges: List[Challenge] = []
-    for match in _CHALLENGE_PART.finditer(value.strip(" \t,")):
+    for match in re.finditer(_CHALLENGE_PART, value.strip(" \t,")):
         if match["scheme"]:
             challenges.append(Challenge(match["scheme"].lower(), {}))
         elif match["name"] and challenges:
@@ -1388,7 +1389,7 @@ def format_http_date(moment: Sequence[int]) -> str:
             f"{hour:02}:{minute:02}:{second:02} GMT")
 
 
-_BEARER = re.compile(r"bearer +([A-Za-z0-9\-._~+/]+=*)", re.IGNORECASE)
+_BEARER = r"(?i)bearer +([A-Za-z0-9\-._~+/]+=*)"
 
 
 def parse_bearer(value: Optional[str]) -> Optional[str]:
@@ -1400,7 +1401,7 @@ def parse_bearer(value: Optional[str]) -> Optional[str]:
     scheme, _, rest = (value or "").partition(" ")
     if scheme.lower() != "bearer" or not rest.strip():
         return None
-    match = _BEARER.fullmatch(value) if len(value) <= MAX_TOKEN_CHARS + 7 else None
+    match = re.fullmatch(_BEARER, value) if len(value) <= MAX_TOKEN_CHARS + 7 else None
     return match.group(1) if match else ""
 
 
@@ -2177,13 +2178,13 @@ class _Subschema:
         run.depth -= 1
 
 
-_ROOT_AND_PATH = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:)?(//[^/?#]*)?([^?#]*)")
+_ROOT_AND_PATH = r"([A-Za-z][A-Za-z0-9+.-]*:)?(//[^/?#]*)?([^?#]*)"
 
 
 def _resolve(base: str, reference: str) -> str:
     """Return reference made absolute against base, which has no fragment (RFC 3986, 5.2)."""
-    scheme, authority, path = _ROOT_AND_PATH.match(base).groups("")
-    if _ROOT_AND_PATH.match(reference)[1]:
+    scheme, authority, path = re.match(_ROOT_AND_PATH, base).groups("")
+    if re.match(_ROOT_AND_PATH, reference)[1]:
         return reference
     if reference[:1] in ("", "#"):
         return base + reference
@@ -2218,13 +2219,12 @@ _ESCAPES = (
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # one character, two surrogates
     r"|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]+\}|\\x[0-9a-fA-F]{2}|\\c[A-Za-z]|\\k<[^>\\]+>|\\."
 )
-_PATTERN_TOKEN = re.compile(
-    rf"{_SETS}|{_ESCAPES}"
+_PATTERN_TOKEN = (
+    rf"(?s){_SETS}|{_ESCAPES}"
     r"|\[(?:[^\\\]]|\\.)*\]?|[$.]|\(\?<(?![=!])"
-    r"|\(\?(?![:=!<])|\{,|(?:[*+?]|\{\d+(?:,\d*)?\})\+",  # to Python alone these mean something
-    re.DOTALL,
+    r"|\(\?(?![:=!<])|\{,|(?:[*+?]|\{\d+(?:,\d*)?\})\+"  # to Python alone these mean something
 )
-_MEMBER_TOKEN = re.compile(rf"(?:{_SETS})-?|{_ESCAPES}|^-|--|[\[&|~]", re.DOTALL)
+_MEMBER_TOKEN = rf"(?s)(?:{_SETS})-?|{_ESCAPES}|^-|--|[\[&|~]"
 _SPELLINGS = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\B": r"(?!\b)", "(?<": "(?P<"}
 _SPACES = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _OTHERS = (
@@ -2238,7 +2238,7 @@ _CATEGORIES.update({"Number": "N", "Decimal_Number": "Nd", "Punctuation": "P", "
 
 def _spell_pattern(pattern: str) -> str:
     """Return pattern spelled for re and re.ASCII; ValueError if that cannot be done."""
-    return _PATTERN_TOKEN.sub(lambda match: _spell_token(match[0]), pattern)
+    return re.sub(_PATTERN_TOKEN, lambda match: _spell_token(match[0]), pattern)
 
 
 def _spell_token(token: str) -> str:
@@ -2258,7 +2258,7 @@ def _spell_class(token: str) -> str:
     members = token[len(opening) : -1]
     if not members:  # Python would take the ] for one
         return "(?!)" if opening == "[" else r"[\x00-\U0010ffff]"
-    return opening + _MEMBER_TOKEN.sub(lambda match: _spell_member(match[0]), members) + "]"
+    return opening + re.sub(_MEMBER_TOKEN, lambda match: _spell_member(match[0]), members) + "]"
 
 
 def _spell_member(token: str) -> str:
@@ -2308,12 +2308,11 @@ def _build_search(find: Callable, pattern: Optional[str]) -> Callable:
     return search
 
 
-_PATTERN_PART = re.compile(
-    r"\\.|\[(?:[^\\\]]|\\.)*\]|\(\?P=[^)]*\)|\((?:\?(?:<?[=!]|:|P<[^>]*>))?"
-    r"|(?:[*+?]|\{\d+(?:,\d*)?\})\??|.",
-    re.DOTALL,
+_PATTERN_PART = (
+    r"(?s)\\.|\[(?:[^\\\]]|\\.)*\]|\(\?P=[^)]*\)|\((?:\?(?:<?[=!]|:|P<[^>]*>))?"
+    r"|(?:[*+?]|\{\d+(?:,\d*)?\})\??|."
 )
-_REPEAT = re.compile(r"(?:\{(\d+)(,(\d*))?\}|[*+?])\??")
+_REPEAT = r"(?:\{(\d+)(,(\d*))?\}|[*+?])\??"
 
 
 def count_ways(pattern: str, size: int) -> float:
@@ -2323,8 +2322,8 @@ def count_ways(pattern: str, size: int) -> float:
     """
     stack: List[Tuple[float, float]] = []
     others, ways, part = 0.0, 1.0, 1.0   # of the branches before, of this one, and its last part's
-    for token in _PATTERN_PART.findall(pattern):
-        if _REPEAT.fullmatch(token):
+    for token in re.findall(_PATTERN_PART, pattern):
+        if re.fullmatch(_REPEAT, token):
             part = _count_repeats(token, part, size)
         elif token == "|":
             others, ways, part = others + ways * part, 1.0, 1.0
@@ -2341,7 +2340,7 @@ def count_ways(pattern: str, size: int) -> float:
 
 def _count_repeats(token: str, ways: float, size: int) -> float:
     """Return the ways of a part that is repeated as a quantifier says."""
-    least, bounds, most = _REPEAT.fullmatch(token).groups()
+    least, bounds, most = re.fullmatch(_REPEAT, token).groups()
     low = int(least or token[0] == "+")
     high = 1 if token[0] == "?" else int(most) if most else size if bounds or not least else low
     try:
@@ -2913,13 +2912,12 @@ def _parse_decimal(cls, value):
     return number
 
 
-_DURATION = re.compile(
-    r"([+-]?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",
-    re.ASCII)
+_DURATION = (r"(?a)([+-]?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?"
+             r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
 def _parse_duration(cls, text):
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text)
     if match is None:
         raise ValueError("months and years have no fixed length, and all else is no duration")
     units = ("weeks", "days", "hours", "minutes", "seconds")
@@ -3752,8 +3750,8 @@ def classify_message(route: Route, offer: Offer) -> None:
 
 # ---- What the log says of a request, whatever became of it.
 
-_TRACEPARENT = re.compile("00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_SECRET_PARTS = re.compile(r"(?<=//)[^/?#]*@|[?#].*", re.DOTALL)      # of a URI
+_TRACEPARENT = "00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_SECRET_PARTS = r"(?s)(?<=//)[^/?#]*@|[?#].*"      # of a URI
 
 
 def find_trace_id(*values: Any) -> Optional[str]:
@@ -3761,7 +3759,7 @@ def find_trace_id(*values: Any) -> Optional[str]:
 
     Spec: W3C Trace Context, traceparent Header, version 00.
     """
-    matches = [_TRACEPARENT.fullmatch(value) for value in values if isinstance(value, str)]
+    matches = [re.fullmatch(_TRACEPARENT, value) for value in values if isinstance(value, str)]
     return next((match.group(1) for match in matches if match), None)
 
 
@@ -3781,7 +3779,7 @@ def build_log_entry(value: Any, head: Optional[Head], status: int, seconds: Opti
     headers = head.headers if head else {}
     return without_none({
         "method": None if method is None else shorten(method, 100),
-        "name": shorten(_SECRET_PARTS.sub("", name), 100) if isinstance(name, str) else None,
+        "name": shorten(re.sub(_SECRET_PARTS, "", name), 100) if isinstance(name, str) else None,
         "status": status, "ms": None if seconds is None else round(seconds * 1000, 1),
         "session": shorten_session_id(session_id) if session_id else None,
         "traceId": find_trace_id(headers.get("traceparent"),
@@ -3894,7 +3892,7 @@ class Auth:
                    **options)
 
 
-_SCOPE = re.compile(r"[!#-\[\]-~]+")            # RFC 6749, 3.3
+_SCOPE = r"[!#-\[\]-~]+"            # RFC 6749, 3.3
 
 
 def check_names(what: str, names: Collection[str]) -> Tuple[str, ...]:
@@ -3908,14 +3906,13 @@ def check_names(what: str, names: Collection[str]) -> Tuple[str, ...]:
 def check_scope_names(scopes: Collection[str]) -> Tuple[str, ...]:
     """Return scopes as a tuple; UsageError for what no scope can be."""
     for scope in check_names("scopes", scopes):
-        if not _SCOPE.fullmatch(scope):
+        if not re.fullmatch(_SCOPE, scope):
             raise UsageError(f"a scope has no spaces, quotes or backslashes, but is "
                              f"{shorten(scope)}")
     return tuple(scopes)
 
 
-_RESOURCE = re.compile(r"(https?://)(\[[0-9a-f:.]+\]|[^/?#@:\[\]]+)(:[0-9]{1,5})?(/[^?#]*)?",
-                       re.IGNORECASE)
+_RESOURCE = r"(?i)(https?://)(\[[0-9a-f:.]+\]|[^/?#@:\[\]]+)(:[0-9]{1,5})?(/[^?#]*)?"
 
 
 def split_resource(url: str) -> Tuple[str, str]:
@@ -3923,7 +3920,7 @@ def split_resource(url: str) -> Tuple[str, str]:
 
     Raises UsageError where it cannot name a resource. Spec: RFC 8707, 2; RFC 9728, 3.1.
     """
-    match = _RESOURCE.fullmatch(url) if isinstance(url, str) and re.fullmatch(
+    match = re.fullmatch(_RESOURCE, url) if isinstance(url, str) and re.fullmatch(
         r"[!#-\[\]-~]+", url) else None
     if match is None:
         raise UsageError("a resource is an http or https URL without query and fragment, but is "
@@ -6726,10 +6723,9 @@ def _build_prompt_arguments(schema: dict) -> List[dict]:
 
 # ---- URI templates. Spec: RFC 6570, levels 1 and 2.
 
-_TEMPLATE_PART = re.compile(r"\{(\+?)([A-Za-z0-9_.]+)\}")
-_ESCAPED_SIMPLE = re.compile(rb"[^A-Za-z0-9\-._~]")
-_ESCAPED_RESERVED = re.compile(
-    rb"[^A-Za-z0-9\-._~%:/?#\[\]@!$&'()*+,;=]|%(?![0-9A-Fa-f]{2})")
+_TEMPLATE_PART = r"\{(\+?)([A-Za-z0-9_.]+)\}"
+_ESCAPED_SIMPLE = rb"[^A-Za-z0-9\-._~]"
+_ESCAPED_RESERVED = rb"[^A-Za-z0-9\-._~%:/?#\[\]@!$&'()*+,;=]|%(?![0-9A-Fa-f]{2})"
 
 
 class UriTemplate:
@@ -6740,7 +6736,7 @@ class UriTemplate:
     """
 
     def __init__(self, template: str):
-        parts = _TEMPLATE_PART.split(template)
+        parts = re.split(_TEMPLATE_PART, template)
         self.literals, self.names = parts[::3], parts[2::3]      # one literal more than names
         self._takes_any = [sign == "+" for sign in parts[1::3]]
         if re.search("[{}]", "".join(self.literals)):
@@ -6758,8 +6754,9 @@ class UriTemplate:
         for name, takes_any, literal in zip(self.names, self._takes_any, self.literals[1:]):
             text = texts[name] if isinstance(texts[name], str) else encode_json(texts[name])
             escaped = _ESCAPED_RESERVED if takes_any else _ESCAPED_SIMPLE
-            uri += escaped.sub(lambda match: b"%%%02X" % match[0][0], text.encode(
-                "utf-8", "surrogatepass")).decode("ascii") + literal
+            data = text.encode("utf-8", "surrogatepass")
+            uri += re.sub(escaped, lambda match: b"%%%02X" % match[0][0], data).decode("ascii")
+            uri += literal
         return uri
 
     def match(self, uri: str) -> Optional[Dict[str, str]]:
@@ -9194,7 +9191,7 @@ def split_scopes(value: Any) -> Tuple[str, ...]:
     """Return the scopes in a text or a list, each once; what can be none is left out."""
     names = re.split(r"[\s,]+", value) if isinstance(value, str) else find_list(value)
     return tuple(dict.fromkeys(name for name in names
-                               if isinstance(name, str) and _SCOPE.fullmatch(name)))
+                               if isinstance(name, str) and re.fullmatch(_SCOPE, name)))
 
 
 def find_list(value: Any) -> list:
@@ -9718,10 +9715,9 @@ def find_title_of(exchange: Exchange) -> str:
 # ---- secrets
 
 # Headers whose values let somebody in.
-SECRET_HEADERS = re.compile(
-    r"authorization|cookie|token|secret|password|session-id|api-?key|credential|dpop",
-    re.IGNORECASE)
-PLACEHOLDER = re.compile(r"<(?:secret|session)-([0-9]{1,9})>")
+SECRET_HEADERS = ("(?i)authorization|cookie|token|secret|password|session-id|api-?key|credential"
+                  "|dpop")
+PLACEHOLDER = r"<(?:secret|session)-([0-9]{1,9})>"
 
 
 def split_credentials(value: str) -> Tuple[str, str]:
@@ -9742,11 +9738,10 @@ class Redaction:
     MAX_FOUND = 200                # of those in texts, that are looked for elsewhere too
 
     # The bounds keep the search linear in a text that is all quotes and tokens.
-    _MEMBER = re.compile(r'("(?!progressToken")[^"]{0,40}(?:authorization|token|secret|password|'
-                         r'api_?key|session_?id)"\s{0,9}:\s{0,9}")((?:[^"\\]|\\.)*)(?=")',
-                         re.IGNORECASE)
-    _QUERY = re.compile(r"([?&][^=&#\s]{0,40}(?:token|secret|password|key|code|sig|session_?id)"
-                        r"[^=&#\s]{0,40}=)([^&#\s\"]*)", re.IGNORECASE)
+    _MEMBER = (r'(?i)("(?!progressToken")[^"]{0,40}(?:authorization|token|secret|password|'
+               r'api_?key|session_?id)"\s{0,9}:\s{0,9}")((?:[^"\\]|\\.)*)(?=")')
+    _QUERY = (r"(?i)([?&][^=&#\s]{0,40}(?:token|secret|password|key|code|sig|session_?id)"
+              r"[^=&#\s]{0,40}=)([^&#\s\"]*)")
 
     def __init__(self, secrets_given: Iterable[str] = ()):
         self._names: Dict[str, str] = {}          # a secret to its placeholder
@@ -9763,10 +9758,10 @@ class Redaction:
                  *(body.decode("utf-8", "replace") for body in (exchange.request_body,
                                                                 exchange.answer))]
         self._last = max(self._last, 0, *(int(number) for text in texts
-                                          for number in PLACEHOLDER.findall(text)))
+                                          for number in re.findall(PLACEHOLDER, text)))
         for headers in both:
             for name, value in headers.items():
-                if SECRET_HEADERS.search(name):
+                if re.search(SECRET_HEADERS, name):
                     self._look_for(split_credentials(value)[1], name)
 
     def hide(self, text: str) -> str:
@@ -9775,12 +9770,13 @@ class Redaction:
             if len(secret) >= 6:                  # a shorter one would be found in any text
                 text = text.replace(secret, self._known[secret])
         for pattern in (self._MEMBER, self._QUERY):
-            text = pattern.sub(lambda match: match[1] + self._hide_found(match[2], match[1]), text)
+            text = re.sub(pattern, lambda match: (
+                match[1] + self._hide_found(match[2], match[1])), text)
         return text
 
     def hide_header(self, name: str, value: str) -> str:
         """Return the value of a header without secrets."""
-        if not SECRET_HEADERS.search(name):
+        if not re.search(SECRET_HEADERS, name):
             return self.hide(value)
         scheme, secret = split_credentials(value)
         return scheme + self._find_name(secret, name)
@@ -9802,7 +9798,7 @@ class Redaction:
 
     def _find_name(self, secret: str, name: str = "") -> str:
         """Return the placeholder of what a header or member with a name has."""
-        if not secret or PLACEHOLDER.fullmatch(secret):
+        if not secret or re.fullmatch(PLACEHOLDER, secret):
             return secret
         if secret not in self._names:
             self._last += 1
@@ -9819,7 +9815,7 @@ _REQUEST_FRAMING = _FRAMING | {"accept-encoding", "connection", "transfer-encodi
 # Headers whose values differ each time; they are what all transcripts have in the same words.
 VOLATILE_HEADERS = {"date": "<http-date>"}
 # How lines begin that are no part of a body; one that has to begin so is escaped.
-_TAKEN = re.compile(r"#|//|\\|HTTP/|[<>] ")
+_TAKEN = r"#|//|\\|HTTP/|[<>] "
 
 
 def format_transcript(exchanges: Sequence[Exchange], hidden: Iterable[str] = ()) -> str:
@@ -9912,7 +9908,7 @@ def format_line(line: str) -> str:
     name, _, value = line.partition(":")
     if name == "data" and not line.isprintable() and find_json(value.encode("utf-8", "replace")):
         line = escape_json(line)
-    if line.replace("\t", " ").isprintable() and not _TAKEN.match(line):
+    if line.replace("\t", " ").isprintable() and not re.match(_TAKEN, line):
         return line
     return "\\" + escape_text(line.replace("\\", "\\\\"))
 
@@ -9930,13 +9926,13 @@ def escape_json(text: str) -> str:
 
 Lines = List[Tuple[int, str]]           # with their numbers
 
-_TITLE = re.compile(r"###(?!#)[ \t]*(?:\d+[ \t]*\u00b7[ \t]*)?(.*)")
-_REQUEST = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]+(\S+)(?:[ \t]+HTTP/[0-9.]+)?[ \t]*")
-_ANSWER = re.compile(r"HTTP/[0-9.]+[ \t]+(\d{3})\b.*")
-_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))")
+_TITLE = r"###(?!#)[ \t]*(?:\d+[ \t]*\u00b7[ \t]*)?(.*)"
+_REQUEST = r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]+(\S+)(?:[ \t]+HTTP/[0-9.]+)?[ \t]*"
+_ANSWER = r"HTTP/[0-9.]+[ \t]+(\d{3})\b.*"
+_ESCAPE = r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))"
 _CONTROLS = {"r": "\r", "n": "\n", "t": "\t"}
-_REMARK = re.compile(r"# (?:no answer|broken off): (.*)")
-_CUT = re.compile(r"# cut: ([0-9][0-9,]{0,24}) bytes in all")
+_REMARK = r"# (?:no answer|broken off): (.*)"
+_CUT = r"# cut: ([0-9][0-9,]{0,24}) bytes in all"
 
 
 def parse_transcript(text: str) -> List[Exchange]:
@@ -9947,7 +9943,7 @@ def parse_transcript(text: str) -> List[Exchange]:
     """
     blocks: List[Tuple[str, Lines]] = [("", [])]
     for number, line in enumerate(text.lstrip("\ufeff").replace("\r\n", "\n").split("\n"), 1):
-        match = _TITLE.fullmatch(line)
+        match = re.fullmatch(_TITLE, line)
         if match is not None:
             blocks.append((match[1].strip(), []))
         else:
@@ -9981,8 +9977,8 @@ def is_comment(line: str) -> bool:
 
 def _find_remarks(lines: Lines) -> Tuple[Optional[str], Optional[int]]:
     """Return why an answer is not complete, and how large it was, None where nothing says so."""
-    said = [_REMARK.fullmatch(line) for _, line in lines]
-    sizes = [_CUT.fullmatch(line) for _, line in lines]
+    said = [re.fullmatch(_REMARK, line) for _, line in lines]
+    sizes = [re.fullmatch(_CUT, line) for _, line in lines]
     return (next((match[1] for match in said if match), None),
             next((int(match[1].replace(",", "")) for match in sizes if match), None))
 
@@ -10004,10 +10000,10 @@ def _parse_lines(lines: Lines, remarks: tuple) -> Exchange:
 
 def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
     """Return an exchange of HTTP: a request, and an answer if there is one."""
-    end = next((index for index, (_, line) in enumerate(lines) if _ANSWER.fullmatch(line)),
+    end = next((index for index, (_, line) in enumerate(lines) if re.fullmatch(_ANSWER, line)),
                len(lines))
     number, first = lines[0]
-    match = _REQUEST.fullmatch(first)
+    match = re.fullmatch(_REQUEST, first)
     if match is None:
         raise UsageError(f"line {number} is no request: METHOD /path HTTP/1.1, or > and a line of "
                          f"stdio, but is {shorten(first, 60)}")
@@ -10018,13 +10014,13 @@ def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
         raise UsageError(f"line {number} asks for what is no http URL: {shorten(url, 60)}")
     headers, answer = _parse_headers(lines[end + 1:])
     headers = {name.lower(): value for name, value in headers.items()}
-    status = int(_ANSWER.fullmatch(lines[end][1])[1]) if end < len(lines) else None
+    status = int(re.fullmatch(_ANSWER, lines[end][1])[1]) if end < len(lines) else None
     error, size = remarks
     data = _parse_body(answer)
     is_stream = status is not None and parse_media_type(headers.get("content-type")) == STREAM_TYPE
     if is_stream and data:
         texts = [line for _, line in answer]
-        end = next((index for index, line in enumerate(texts) if _REMARK.fullmatch(line)), 0)
+        end = next((index for index, line in enumerate(texts) if re.fullmatch(_REMARK, line)), 0)
         data += b"\n\n" if not end or not texts[end - 1] else b"\n"
     return Exchange(match[1], url, {name: value for name, value in sent.items()
                                     if name.lower() != "host"}, _parse_body(body), status, headers,
@@ -10057,7 +10053,7 @@ def _parse_body(lines: Lines) -> bytes:
 def _parse_body_line(line: str) -> bytes:
     """Return the bytes that format_line shows as a line."""
     if line.startswith("\\"):
-        line = _ESCAPE.sub(lambda match: (
+        line = re.sub(_ESCAPE, lambda match: (
             _CONTROLS.get(match[4], match[4]) if match[4] else
             chr(int(match[1] or match[2] or match[3], 16))), line[1:])
     return line.encode("utf-8", "surrogateescape")
@@ -10228,7 +10224,7 @@ class Carried:
         for name, value in exchange.request_headers.items():
             table = self._versions if name.lower() == "mcp-protocol-version" else self._texts
             value = table.get(value, value)
-            if not PLACEHOLDER.search(value):
+            if not re.search(PLACEHOLDER, value):
                 headers[name] = value
         value = find_json(exchange.request_body)
         if value is None:
@@ -10240,7 +10236,7 @@ class Carried:
 
     def restore(self, exchange: Exchange) -> Exchange:
         """Return an exchange in which what stood for a secret in the transcript does so again."""
-        pairs = [(now, was) for was, now in self._texts.items() if PLACEHOLDER.fullmatch(was)]
+        pairs = [(now, was) for was, now in self._texts.items() if re.fullmatch(PLACEHOLDER, was)]
         headers, answer = dict(exchange.headers), exchange.answer
         for now, was in pairs:
             headers = {name: value.replace(now, was) for name, value in headers.items()}
@@ -14775,13 +14771,13 @@ class Lead(NamedTuple):
     card: Optional[dict] = None
 
 
-_BARE_TARGET = re.compile(r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
-                          r"(:\d+)?([/?].*)?")
+_BARE_TARGET = (r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
+                r"(:\d+)?([/?].*)?")
 
 
 def complete_url(target: str) -> str:
     """Return a target with the scheme that it lacks: http for this machine, else https."""
-    match = _BARE_TARGET.fullmatch(target)
+    match = re.fullmatch(_BARE_TARGET, target)
     return target if match is None else ("http" if is_loopback(match[1]) else "https") + (
         f"://{target}")
 
@@ -14816,19 +14812,19 @@ def list_leads(target: str) -> List[Lead]:
             *([] if path == "/mcp" else [Lead(6, "endpoint", at("/mcp"), "the usual path")])]
 
 
-_LINK = re.compile(r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)""")
-_ATTRIBUTE = re.compile(r"""(?<![\w-])([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))""")
+_LINK = r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)"""
+_ATTRIBUTE = r"""(?<![\w-])([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))"""
 
 
 def parse_links(header: str, page: str) -> List[Tuple[str, str]]:
     """Return (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
     import html
-    found = [(target, parameters) for target, parameters in _LINK.findall(header)]
+    found = [(target, parameters) for target, parameters in re.findall(_LINK, header)]
     found += [("", attributes) for attributes in re.findall(r"<link\b([^<>]*)>", page, re.I)]
     links = []
     for target, text in found:
         members = {name.lower(): html.unescape("".join(values))
-                   for name, *values in _ATTRIBUTE.findall(text)}
+                   for name, *values in re.findall(_ATTRIBUTE, text)}
         links += [(relation.lower(), target or members.get("href", ""))
                   for relation in members.get("rel", "").split()]
     return links
@@ -15013,7 +15009,7 @@ def find_repeated(value: str) -> List[str]:
     """Return the parameters that a challenge of a WWW-Authenticate value has twice."""
     seen: set = set()
     repeated = []
-    for match in _CHALLENGE_PART.finditer(value):
+    for match in re.finditer(_CHALLENGE_PART, value):
         name = (match["name"] or "").lower()
         if match["scheme"]:
             seen.clear()
@@ -16096,12 +16092,12 @@ def format_hint(hint: str) -> List[str]:
 
 _COLOURS = {"fail": 31, "unreachable": 31, "warning": 33, "partial": 33, "note": 36, "ok": 32,
             "pass": 32}
-_COLOURED = re.compile(rf"^(verdict: |  (?:\w+ +)?)({'|'.join(_COLOURS)})\b")
+_COLOURED = rf"^(verdict: |  (?:\w+ +)?)({'|'.join(_COLOURS)})\b"
 
 
 def paint_line(line: str) -> str:
     """Return a line of a report with its status or verdict in a colour of the terminal."""
-    return _COLOURED.sub(lambda match: f"{match.group(1)}\x1b[{_COLOURS[match.group(2)]}m"
+    return re.sub(_COLOURED, lambda match: f"{match.group(1)}\x1b[{_COLOURS[match.group(2)]}m"
                          f"{match.group(2)}\x1b[0m", line)
 
 
@@ -16293,7 +16289,7 @@ def format_curl(exchange: Exchange) -> str:
         words.append(f"-X {shlex.quote(exchange.method)}")
     words.append(shlex.quote(Redaction().hide(exchange.url)))
     for name, value in exchange.request_headers.items():
-        if SECRET_HEADERS.search(name):
+        if re.search(SECRET_HEADERS, name):
             variable = re.sub(r"\W", "_", name).upper()
             words.append(f'-H "{name}: ${variable}"')
         else:
@@ -18167,14 +18163,15 @@ def parse_config(data: bytes, source: str, folder: str = "") -> Dict[str, Any]:
 
 
 # Each takes strings too, so that what looks like a comment or comma in one stays in it.
-_COMMENTS = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
-_TRAILING_COMMAS = re.compile(r'("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[\]}])', re.DOTALL)
+_COMMENTS = r'(?s)("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*(?:.*?\*/|.*)'
+_TRAILING_COMMAS = r'(?s)("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[\]}])'
 
 
 def blank_comments(text: str) -> str:
     """Return JSON text with blanks for comments and trailing commas: all else keeps its place."""
     for pattern in (_COMMENTS, _TRAILING_COMMAS):
-        text = pattern.sub(lambda match: match.group(1) or re.sub(r"\S", " ", match.group()), text)
+        text = re.sub(pattern, lambda match: (
+            match.group(1) or re.sub(r"\S", " ", match.group())), text)
     return text
 
 
@@ -18257,13 +18254,13 @@ def _build_url(parts: Dict[str, Any]) -> str:
 
 
 _build_target: Dict[str, Callable] = {"stdio": _build_command, "http": _build_url}
-_VARIABLE = re.compile(r"\$\{(?:env:)?((?:(?!\$\{)[^}])*)\}")
+_VARIABLE = r"\$\{(?:env:)?((?:(?!\$\{)[^}])*)\}"
 
 
 def check_variables(entry: dict, find_variable: Callable[[str], Optional[str]]) -> None:
     """Check that each variable is set that the members which count need."""
     text = json.dumps([entry.get(member) for member in ENTRY_MEMBERS], ensure_ascii=False)
-    missing = [shorten(name) for name in dict.fromkeys(_VARIABLE.findall(text))
+    missing = [shorten(name) for name in dict.fromkeys(re.findall(_VARIABLE, text))
                if ":-" not in name and find_variable(name) is None]
     if missing:
         several = len(missing) > 1
@@ -18292,7 +18289,7 @@ def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
         hidden[found] = match.group()
         return found
 
-    return _VARIABLE.sub(replace, value)
+    return re.sub(_VARIABLE, replace, value)
 
 
 def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
@@ -18883,7 +18880,7 @@ def find_headers(options: Any) -> Headers:
     """Return the headers that options give, the token of a bearer among them."""
     headers = parse_headers(options.header)
     options.hidden.update((split_credentials(value)[1], f"({name})")
-                          for name, value in headers.items() if SECRET_HEADERS.search(name))
+                          for name, value in headers.items() if re.search(SECRET_HEADERS, name))
     for option, text in (("--bearer-env", find_secret(options.bearer_env)),
                          ("--bearer-file", options.bearer_file and read_input(
                              "@" + options.bearer_file))):
@@ -19547,13 +19544,13 @@ def write_file(path: str, text: str) -> None:
 
 
 # The headers that are ours; of all others, -v shows the name alone.
-OPEN_HEADERS = re.compile("accept|content-type|user-agent|last-event-id|mcp-.*", re.IGNORECASE)
+OPEN_HEADERS = "(?i)accept|content-type|user-agent|last-event-id|mcp-.*"
 
 
 def print_exchange(hidden: Dict[str, str], exchange: Exchange) -> None:
     """Print one exchange on standard error, for -v; credentials are not shown."""
     lines = [f"> {exchange.method} {exchange.url}"]
-    lines += [f"> {name}: {value if OPEN_HEADERS.fullmatch(name) else '***'}"
+    lines += [f"> {name}: {value if re.fullmatch(OPEN_HEADERS, name) else '***'}"
               for name, value in exchange.request_headers.items()]
     lines.append(f"> {shorten(exchange.request_body, 4000)}")
     if exchange.status is not None:

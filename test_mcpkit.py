@@ -9505,7 +9505,7 @@ def test_no_secret_is_in_a_transcript_or_a_curl_command():
                   '"note": "<secret-2>"', "you are <secret-3>", "x=1", "Mcp-Session-Id: <session-7>",
                   '"progressToken": "mine"', "X-Other: 'fine' $HOME", '"method": "<secret-1>"'):
         assert shown in text
-    assert len(set(mcpkit.PLACEHOLDER.findall(text))) == 10
+    assert len(set(re.findall(mcpkit.PLACEHOLDER, text))) == 10
     curl = mcpkit.format_curl(exchange._replace(request_body=b"{}"))
     assert '-H "Authorization: $AUTHORIZATION"' in curl and "s3cr3t" not in curl
     assert "-H \"Mcp-Session-Id: $MCP_SESSION_ID\"" in curl
