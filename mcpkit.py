@@ -8385,14 +8385,17 @@ def describe_service(service: HTTPService, by: str = "") -> str:
 def pin_process(number: int) -> bool:
     """Bind this process to one of the cores that it may use, counted round; False where none can.
 
-    The threads of one Python process take turns, which is faster where they change no cores.
+    The threads of one Python process take turns: that is faster where they change no cores, and
+    fairer where one that is woken does not push aside the one that runs and has what it waits for.
     """
     try:
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[number % len(cores)]})
-        return True
     except (AttributeError, OSError):        # not on macOS and Windows
         return False
+    with contextlib.suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    return True
 
 
 # =============================================================================================

@@ -8582,6 +8582,14 @@ def test_a_program_with_threads_is_refused_workers():
     thread.join(WAIT)
 
 
+@needs_cores
+def test_the_threads_of_a_pinned_process_push_nobody_aside(tmp_path):
+    code = ("import os, mcpkit, threading; mcpkit.pin_process(0); found = [];"
+            "threading.Thread(target=lambda: found.append(os.sched_getscheduler(0))).start();"
+            "print(found == [os.SCHED_BATCH], len(os.sched_getaffinity(0)))")
+    assert run_python(tmp_path, "-c", code) == (0, "True 1\n", "")
+
+
 def test_where_no_core_can_be_chosen_pin_is_refused(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     with pytest.raises(UsageError, match="leave out --pin"):

@@ -5,7 +5,8 @@
 
 The yardsticks answer the same bytes to whatever comes and check nothing: http.server tuned as far
 as it goes (no Nagle, one write an answer, HTTP/1.1), and raw sockets with a thread a connection.
-Servers are pinned to the first core and the load to the second, where the system can. The load
+Servers are pinned to the first core and the load to the second, where the system can, and mcpkit
+is told so, as by `serve --pin`; BENCH_UNPINNED=yes leaves all of them to the system. The load
 comes from wrk where it is installed, else from this file; a figure that it could not push further
 is marked `>`. Machines differ and are noisy: only ratios of one run mean something, so all is
 measured in turns, round after round, and shown as a median with the spread around it.
@@ -33,6 +34,8 @@ START_SECONDS = 30                       # that a server has for its first answe
 LARGE = 1_000_000                        # characters of a large result
 HOST = "Host: 127.0.0.1:PORT"
 SATURATED = 0.95                         # of a core: the load is the limit, not the server
+IS_PINNED = hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1 and (
+    not os.environ.get("BENCH_UNPINNED"))
 
 
 # ---- what is asked
@@ -114,7 +117,7 @@ MCPKIT = ARGUMENTS + f"sys.path.insert(0, {ROOT!r})" + '''
 from mcpkit import Server
 server = Server("bench", sessions=mode == "sessions",
                 stream="always" if mode == "stream" else "auto")
-''' + TOOLS.format(typing="typing", call="", define="def") + "server.run(port=port)"
+''' + TOOLS.format(typing="typing", call="", define="def") + f"server.run(port=port, pin={IS_PINNED})"
 
 PYTHON_SDK = ARGUMENTS + '''
 import logging
@@ -289,12 +292,11 @@ def serve_raw(port: int) -> None:
 # As users have it: Python keeps what it has compiled of the modules that it imports.
 ENVIRONMENT = {name: value for name, value in os.environ.items()
                if name != "PYTHONDONTWRITEBYTECODE"}
-CAN_PIN = hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1
 
 
 def pin(core: int, process: int = 0) -> None:
     """Keep a process (0: this one) on one core, where the system can."""
-    if CAN_PIN and not os.environ.get("BENCH_UNPINNED"):
+    if IS_PINNED:
         os.sched_setaffinity(process, {core})
 
 
@@ -693,9 +695,8 @@ def compare(figures: Dict[str, List[float]]) -> Dict[str, float]:
 
 
 def describe_machine() -> dict:
-    is_pinned = CAN_PIN and not os.environ.get("BENCH_UNPINNED")
     return {"python": sys.version.split()[0], "cores": os.cpu_count(),
-            "pinned": "yes" if is_pinned else "no"}
+            "pinned": "yes" if IS_PINNED else "no"}
 
 
 def print_table(head: List[str], rows: List[List[str]]) -> None:
