@@ -7073,13 +7073,24 @@ class ThreadCache:
     def __init__(self) -> None:
         # Its pop and its remove are one step each: who succeeds has the thread.
         self._idle: List[CachedThread] = []
+        self._starting = threading.Lock()        # held while a thread is started
         self._is_closed = False
 
     def start(self, job: Callable[[], None]) -> None:
         """Have a job done at once; raises RuntimeError when there is no thread to be had."""
         if not self._hand_out(job):
-            threading.Thread(target=self._work, args=(CachedThread(job),), daemon=True,
-                             name="mcpkit-thread").start()
+            with self._starting:
+                threading.Thread(target=self._work, args=(CachedThread(job),), daemon=True,
+                                 name="mcpkit-thread").start()
+
+    def give_way(self) -> None:
+        """Wait while a thread is started, as busy ones do between two requests.
+
+        A start needs the interpreter more than once. Among sixty busy threads it comes last each
+        time, and so would the clients that are still to be accepted.
+        """
+        with self._starting:
+            pass
 
     def close(self) -> None:
         """Have all threads end: the idle ones now, the others after their jobs."""
@@ -7609,6 +7620,7 @@ class HTTPHandler(socketserver.BaseRequestHandler):
         """Serve the connection until one of the two sides has it closed."""
         self.close_connection = False
         while not self.close_connection:
+            self.server.threads.give_way()
             self.handle_one_request()
 
     def handle_one_request(self) -> None:
@@ -7899,10 +7911,13 @@ class HTTPService(socketserver.TCPServer):
         self.requests = RequestLog(mcp, log)
         self.watched: set = set()            # channels of requests that are being served
         self._date = (0, "")
-        self._threads = ThreadCache()
+        self.threads = ThreadCache()
         self._connections: set = set()       # the open sockets; guarded by _changed
         self._changed = threading.Condition()          # notified when a connection has ended
         self._turned_away: deque = deque()   # sockets of connections too many, with their time
+        # glibc keeps twice the largest block that was ever freed; what more there is goes back to
+        # the system, and comes again page by page for the next large answer. So here is a block.
+        bytes(2 * 1024 * 1024)
         if listener is not None:
             host = listener.getsockname()[0]
         if mcp.auth is not None:
@@ -7973,7 +7988,7 @@ class HTTPService(socketserver.TCPServer):
             self._changed.wait_for(lambda: not self._connections, seconds)
         for channel in tuple(self.watched):
             channel.abandon()
-        self._threads.close()
+        self.threads.close()
 
     def get_request(self) -> Tuple[Any, Any]:
         """Accept a connection; out of descriptors, wait a little instead of spinning."""
@@ -7996,8 +8011,8 @@ class HTTPService(socketserver.TCPServer):
                 self._connections.add(request)
         if accepted:
             try:
-                self._threads.start(functools.partial(self._serve_connection, request,
-                                                      client_address))
+                self.threads.start(functools.partial(self._serve_connection, request,
+                                                     client_address))
             except RuntimeError:                  # no thread to be had
                 self._count_out(request)
                 self._refuse_connection(request)

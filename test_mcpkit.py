@@ -6411,6 +6411,34 @@ def test_jobs_one_after_the_other_are_done_by_one_thread():
     workers.close()
 
 
+def test_those_that_are_busy_give_way_while_a_thread_is_started(monkeypatch):
+    workers, is_starting, may_start = mcpkit.ThreadCache(), threading.Event(), threading.Event()
+    order, start = [], threading.Thread.start
+
+    def start_slowly(thread):
+        is_starting.set()
+        assert may_start.wait(WAIT)
+        order.append("started")
+        start(thread)
+
+    def go_on():
+        may_start.set()
+        workers.give_way()
+        order.append("went on")
+
+    busy, starter = threading.Thread(target=go_on), threading.Thread(target=do_and_name,
+                                                                     args=(workers,))
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (
+        start if thread in (busy, starter) else start_slowly)(thread))
+    starter.start()
+    assert is_starting.wait(WAIT)
+    busy.start()
+    for thread in (busy, starter):
+        thread.join(WAIT)
+    assert order == ["started", "went on"]
+    workers.close()
+
+
 def test_jobs_at_the_same_time_are_done_by_a_thread_each_which_end_when_they_are_closed():
     workers, barrier, threads = mcpkit.ThreadCache(), threading.Barrier(5), []
 
@@ -7841,7 +7869,7 @@ def fail_once(function, error):
 
 
 def test_where_no_thread_is_to_be_had_a_connection_is_told_so(pong):
-    pong._threads.start = fail_once(pong._threads.start, RuntimeError("can't start new thread"))
+    pong.threads.start = fail_once(pong.threads.start, RuntimeError("can't start new thread"))
     refused = ask(pong, call("ping"))
     assert (refused.status, refused.headers["retry-after"]) == (503, "1")
     assert ask(pong, call("ping")).status == 200
