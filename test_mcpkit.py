@@ -6996,6 +6996,15 @@ def test_a_connection_goes_on_after_an_answer_or_says_that_it_ends(case):
     assert (answers[0].headers.get("connection") == "close") is not is_kept
 
 
+def test_a_connection_gives_way_to_threads_that_start_before_each_of_its_requests(pong):
+    found = []
+    pong.threads.give_way = lambda: found.append("gave way")
+    pong.log_request = lambda *_: found.append("answered")
+    pong.verbose = True
+    send_raw(pong, make_raw(PING) * 3)
+    assert found[:6] == ["gave way", "answered"] * 3
+
+
 def test_c90_pipelined_requests_are_answered_in_order(pong):
     data = b"".join(make_raw(json.dumps(call("ping", request_id=number)).encode())
                     for number in range(20))

@@ -226,6 +226,25 @@ MUTANTS = {
         "                results[key] = read_answer(key, question, answer)",
         "                results[key] = answer",
         "an_answer_that_breaks_the_form_is_refused_in_both_eras"),
+    "a batch has any number of messages": Mutant(
+        "if len(value) > MAX_BATCH or not all(", "if not all(",
+        "a_batch_is_bounded_for_its_answers_are_many_times_as_large_as_it_is"),
+    "of a listener everything is kept": Mutant(
+        '        check_kept("a request to listen is", [context.request_id, params])\n', "",
+        "what_a_listener_says_is_bounded_for_it_is_kept_and_told_again"),
+    "items of a set may all hash alike": Mutant(
+        "        if make in (set, frozenset):\n            _check_hashes(items)\n", "",
+        "what_a_type_refuses_is_an_argument_error_that_names_the_argument"),
+    "a connection gives no way to a thread that starts": Mutant(
+        "            self.server.threads.give_way()\n", "",
+        "a_connection_gives_way_to_threads_that_start_before_each_of_its_requests"),
+    "who is busy goes on while a thread starts": Mutant(
+        "        with self._starting:\n            pass\n", "        pass\n",
+        "those_that_are_busy_give_way_while_a_thread_is_started"),
+    "scopes of a server are typed into a shell as they are": Mutant(
+        '" --scope ".join((command, *map(shlex.quote, scopes)))',
+        '" --scope ".join((command, *scopes))',
+        "the_command_that_logs_in_is_one_that_a_shell_takes_as_it_is"),
     # 12. TASKS
     "a task is anybody's": Mutant(
         "        if task is None or task.principal != principal:", "        if task is None:",
