@@ -11018,7 +11018,7 @@ def is_http_url(url: str) -> bool:
         parts = urllib.parse.urlsplit(url)
         (parts.hostname or "").encode("idna")
         return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-                and "@" not in parts.netloc)
+                and url.isprintable() and not set("@ ") & set(parts.netloc))
     except ValueError:                            # a port that is none, an unclosed [, a bad name
         return False
 

@@ -12539,7 +12539,8 @@ def test_an_error_without_an_id_answers_the_only_request_that_waits():
 
 @pytest.mark.parametrize("url", [
     "http://127.0.0.1:99999/", "http://127.0.0.1:abc/", "http://127.0.0.1:-1/", "http://[::1/",
-    "http://127.0.0.1:0/", "http://a..b/", f"http://{'a' * 64}.example/", "http://u:p@127.0.0.1/"])
+    "http://127.0.0.1:0/", "http://a..b/", f"http://{'a' * 64}.example/", "http://u:p@127.0.0.1/",
+    "http://a b/", "http://a\0b/", "http://127.0.0.1/\x1b[2J"])
 def test_a_url_that_leads_nowhere_is_refused_as_one(url):
     with pytest.raises(mcpkit.UsageError, match="not an http or https URL"):
         Client(url).connect()
@@ -18635,6 +18636,7 @@ FINDINGS = {
     "white space around JSON on stdio": ("transcripts", b"> 1\r \n> \t2"),
     "a remark on a message of nothing": ("transcripts", b"# broken off: x\n> "),
     "an escaped carriage return for a message": ("transcripts", b"> \\\\x0d"),
+    "a host that cannot be seen": ("transcripts", b"GET \0#/\n"),
     "carriage returns at the end of a line": ("transcripts", b"GET /\n\nX\r\r\r\nY"),
 }
 
