@@ -506,6 +506,7 @@ RATE = Metric("answers/s", "{:,.0f}")
 P50 = Metric("p50 ms", "{:.2f}")
 P99 = Metric("p99 ms", "{:.2f}")
 COST = Metric("us of processor", "{:.1f}")
+EFFORT = Metric("load, % of a core", "{:.0f}")
 SECONDS = Metric("s", "{:.3f}")
 MEGABYTES = Metric("MB", "{:.1f}")
 KILOBYTES = Metric("KB each", "{:.1f}")
@@ -595,6 +596,7 @@ class Bench:
         self.note(work, P99, name, load.p99)
         self.note(work, COST, name, None if after is None
                   else (after - before) / load.answers * 1e6)
+        self.note(work, EFFORT, name, load.processor / load.seconds * 100)
         if load.processor > SATURATED * load.seconds:
             self.limited.add((work, name))
 
