@@ -2624,6 +2624,14 @@ class _IsOfAnotherKind(ValueError):
     """A value that an annotation does not mean; in a Union, another one may."""
 
 
+class _IsRefusedByAll(ValueError):
+    """A value that no option of a Union takes, found out after some tries in all."""
+
+    def __init__(self, message, tries):
+        super().__init__(message)
+        self.tries = tries
+
+
 def _expect(kind, value):
     """Return `value` if it is exactly of a kind; JSON's true is not the number 1."""
     if type(value) is not kind:
@@ -2686,7 +2694,7 @@ def _build_union(plan, bare):
         schema = {"anyOf": schemas}
 
     def convert(value):
-        refusal = None
+        refusal, tries = None, 0
         for shape in shapes:
             try:
                 return shape.convert(value)
@@ -2694,8 +2702,11 @@ def _build_union(plan, bare):
                 continue
             except (TypeError, ValueError, LookupError) as error:
                 refusal = refusal or error  # what a type says of a value of its kind tells most
+                tries += getattr(error, "tries", 1)
+            if tries > MAX_TRIES:  # options with Unions in them try all that these have tried
+                break
         if refusal is not None:
-            raise ValueError(str(refusal))
+            raise _IsRefusedByAll(str(refusal), tries)
         raise _IsOfAnotherKind(f"expected {_format_annotation(bare)}")
 
     return _Shape(schema, convert, all(shape.plain for shape in shapes))
@@ -2721,6 +2732,7 @@ def _build_array(plan, bare):
 
 
 MAX_HASHED_ALIKE = 100  # items of a set
+MAX_TRIES = 1000  # of options of Unions, for a value that none of them takes
 
 
 def _check_hashes(items):

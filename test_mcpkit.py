@@ -2412,6 +2412,39 @@ def test_a_deep_union_is_told_apart_without_searching_every_combination():
     assert type(bound.items[0]) is Right
 
 
+@dataclasses.dataclass
+class Never:
+    number: int
+
+    def __post_init__(self):
+        REFUSED_NUMBERS.append(self.number)
+        raise ValueError(f"{self.number} is never right")
+
+
+@dataclasses.dataclass
+class Twin:
+    child: Union["Twin", "Double", Never]
+
+
+@dataclasses.dataclass
+class Double:
+    child: Union["Twin", "Double", Never]
+
+
+REFUSED_NUMBERS = []
+
+
+def test_a_deep_union_that_takes_nothing_does_not_try_every_combination():
+    def call(x: Twin): ...
+
+    value = {"number": 7}
+    for _ in range(60):
+        value = {"child": value}
+    with pytest.raises(mcpkit.ArgumentError, match="^error -32602: /x: 7 is never right$"):
+        build(call).bind({"x": value})
+    assert len(REFUSED_NUMBERS) <= 2 * mcpkit.MAX_TRIES
+
+
 # ==== What can be called ====
 
 
