@@ -18155,6 +18155,7 @@ URL_MEMBERS = ("url", "serverUrl", "httpUrl")
 SERVER_KINDS = {"stdio": "stdio", "local": "stdio", "http": "http", "streamablehttp": "http",
                 "sse": "http", "remote": "http"}
 MIN_SECRET = 6                     # what is shorter is no secret, and may be part of any word
+MAX_SHORTENED = 10_000             # characters of a text in which something was shortened
 
 
 class ServerEntry(NamedTuple):
@@ -18327,9 +18328,18 @@ def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
     def hide(text: str) -> str:
         for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
             if len(secret) >= MIN_SECRET:
-                text = text.replace(secret, hidden[secret])
+                text = hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])
         return text
     return change_texts(value, hide)
+
+
+def hide_start(text: str, secret: str, name: str) -> str:
+    """Return a text without the beginning of a secret, where `shorten` has cut the rest off."""
+    if len(text) > MAX_SHORTENED:
+        return text
+    pattern = re.escape(secret[:MIN_SECRET]) + r".*?\.\.\."
+    return re.sub(pattern, lambda match: (
+        name + "..." if secret.startswith(match.group()[:-3]) else match.group()), text)
 
 
 def change_texts(value: Any, change: Callable[[str], str]) -> Any:

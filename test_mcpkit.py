@@ -15243,6 +15243,16 @@ def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
     assert mcpkit.hide_secrets("t0p-secret is wrong", stdio.hidden) == "${TOKEN} is wrong"
 
 
+@pytest.mark.parametrize("size", [5, 6, 60, 200, 299])
+def test_of_a_secret_that_was_cut_off_no_beginning_is_left(size):
+    secret = "".join(str(number) for number in range(100, 200))
+    seen = f"unknown token: {mcpkit.shorten(secret, size)} (ask for another)"
+    shown = mcpkit.hide_secrets(seen, {secret: "${TOKEN}"})
+    assert shown == (seen if size < mcpkit.MIN_SECRET
+                     else "unknown token: ${TOKEN}... (ask for another)")
+    assert mcpkit.hide_secrets("100101x... 100101102", {secret: "!"}) == "100101x... 100101102"
+
+
 # =============================================================================================
 # 34. COMMAND LINE
 # =============================================================================================
