@@ -9904,10 +9904,11 @@ def _format_lines(exchange: Exchange, redaction: Redaction) -> Iterator[str]:
 
 def format_request_head(exchange: Exchange, redaction: Redaction) -> str:
     """Return the first lines of a request."""
-    scheme, _, rest = exchange.url.partition("://")
-    host, separator, path = rest.partition("/")
-    lines = [f"{exchange.method} {redaction.hide(separator + path) or '/'} HTTP/1.1",
-             f"Host: {host}"]
+    rest = exchange.url.partition("://")[2]
+    host = re.split("[/?#]", rest)[0]
+    path = rest[len(host):]
+    path = path if path.startswith("/") else "/" + path
+    lines = [f"{exchange.method} {redaction.hide(path)} HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {redaction.hide_header(name, value)}"
               for name, value in exchange.request_headers.items()
               if name.lower() not in _REQUEST_FRAMING]
@@ -9958,7 +9959,7 @@ Lines = List[Tuple[int, str]]           # with their numbers
 
 _TITLE = r"###(?!#)[ \t]*(?:\d+[ \t]*\u00b7[ \t]*)?(.*)"
 _REQUEST = r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]+(\S+)(?:[ \t]+HTTP/[0-9.]+)?[ \t]*"
-_ANSWER = r"HTTP/[0-9.]+[ \t]+(\d{3})\b.*"
+_ANSWER = r"HTTP/[0-9.]+[ \t]+([1-9][0-9]{2})\b.*"
 _ESCAPE = r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))"
 _CONTROLS = {"r": "\r", "n": "\n", "t": "\t"}
 _REMARK = r"# (?:no answer|broken off): (.*)"
@@ -10039,9 +10040,10 @@ def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
                          f"stdio, but is {shorten(first, 60)}")
     sent, body = _parse_headers(lines[1:end])
     host = next((value for name, value in sent.items() if name.lower() == "host"), "localhost")
-    url = match[2] if re.match("https?://", match[2]) else f"http://{host}{match[2]}"
-    if not is_http_url(url):
-        raise UsageError(f"line {number} asks for what is no http URL: {shorten(url, 60)}")
+    url = _find_asked_url(match[2], host)
+    if url is None:
+        asked = match[2] if "://" in match[2] else host + match[2]
+        raise UsageError(f"line {number} asks for what is no http URL: {shorten(asked, 60)}")
     headers, answer = _parse_headers(lines[end + 1:])
     headers = {name.lower(): value for name, value in headers.items()}
     status = int(re.fullmatch(_ANSWER, lines[end][1])[1]) if end < len(lines) else None
@@ -10055,6 +10057,17 @@ def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
     return Exchange(match[1], url, {name: value for name, value in sent.items()
                                     if name.lower() != "host"}, _parse_body(body), status, headers,
                     data, size or len(data), is_stream, 0.0, error)
+
+
+def _find_asked_url(target: str, host: str) -> Optional[str]:
+    """Return the URL of a request's target and Host, None where that is none."""
+    if re.match("https?://", target):
+        url = target
+    elif target.startswith("/") and re.fullmatch(r"[^\s/?#]+", host):
+        url = f"http://{host}{target}"
+    else:
+        return None
+    return url if is_http_url(url) else None
 
 
 def _parse_headers(lines: Lines) -> Tuple[Headers, Lines]:

@@ -9552,7 +9552,9 @@ def test_a_url_in_the_query_of_a_transcript_is_of_the_query():
     "no request": ("### 1 \u00b7 x\n\nhello\n", "line 3 is no request"),
     "no header": ("POST /mcp HTTP/1.1\nHost: h\n{}\n", "line 3 is no header"),
     "no address": ("\nGET http://[::1 HTTP/1.1\n", "line 2 asks for what is no http URL"),
-    "no host": ("GET /\nHost: a@b\n", "line 1 asks for what is no http URL: http://a@b/"),
+    "no host": ("GET /\nHost: a@b\n", "line 1 asks for what is no http URL: a@b/"),
+    "a host that holds more": ("GET /c\nHost: a/b\n", "line 1 asks for what is no http URL: a/b/c"),
+    "no path": ("GET c\nHost: a\n", "line 1 asks for what is no http URL: ac"),
     "neither of the marks": ("> {}\nhello\n", "line 2 of stdio begins with neither > nor <"),
     "no character": ("POST /\n\n\\\\ud800\n", "line 1 begins an exchange with an escape")})
 def test_what_is_no_transcript_is_told_by_its_line(text, said):
@@ -18680,6 +18682,9 @@ FINDINGS = {
     "a remark on a message of nothing": ("transcripts", b"# broken off: x\n> "),
     "an escaped carriage return for a message": ("transcripts", b"> \\\\x0d"),
     "a host that cannot be seen": ("transcripts", b"GET \0#/\n"),
+    "a status of two digits": ("transcripts", b"GET /\n\nHTTP/1.1 052 x"),
+    "a host with a path": ("transcripts", b"GET /x\nHost: a/b c\n"),
+    "a query without a path": ("transcripts", b"GET http://a?b=c\n"),
     "carriage returns at the end of a line": ("transcripts", b"GET /\n\nX\r\r\r\nY"),
 }
 
