@@ -408,8 +408,12 @@ MUTANTS = {
         '        return self._headers if is_same else {}', "        return self._headers",
         "credentials_go_to_no_subdomain_though_it_is_near"),
     "secrets of a configuration are printed": Mutant(
-        "                text = text.replace(secret, hidden[secret])", "                pass",
+        "hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])", "text",
         "c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text"),
+    "a secret that was cut off shows its beginning": Mutant(
+        "hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])",
+        "text.replace(secret, hidden[secret])",
+        "of_a_secret_that_was_cut_off_no_beginning_is_left"),
 }
 
 
