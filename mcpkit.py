@@ -12389,7 +12389,8 @@ class RedirectListener:
         except OSError:                           # taken: another one means another registration
             self._server = self._open_server(0)
         self.redirect_uri = f"http://127.0.0.1:{self._server.server_address[1]}{REDIRECT_PATH}"
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(STOP_LOOK_SECONDS,),
+                         daemon=True).start()
 
     def _open_server(self, port: int) -> Any:
         from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
