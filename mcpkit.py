@@ -23,40 +23,36 @@ from the client's side; then those who use both. Sections marked "pure" do no in
 know no clock, so they can be read, tested and trusted by themselves.
 
 Contents
-     1. PROTOCOL FACTS          pure
-     2. ERRORS                  pure
-     3. JSON-RPC MESSAGES       pure
-     4. SERVER-SENT EVENTS      pure
-     5. HTTP HEADERS            pure
-     6. JSON SCHEMA             pure
-     7. FUNCTION SIGNATURES     pure
-     8. REQUEST CLASSIFICATION  pure
-     9. ACCESS                  pure
-    10. SESSIONS AND STREAMS    pure
-    11. ASKING THE CLIENT       pure
-    12. TASKS                   pure
-    13. SERVER                  pure
-    14. HANDLER RESULTS         pure
-    15. STATE FILE
-    16. SERVING
-    17. WORKERS
-    18. CLIENT                  pure
-    19. AUTHORIZATION           pure
-    20. TRANSCRIPTS             pure
-    21. HTTP CLIENT
-    22. CLIENT TRANSPORTS
-    23. LOGIN
-    24. CLIENT API
-    25. PROBE CHECKS            pure
-    26. PROBE FINDINGS          pure
+     1. PROTOCOL FACTS             pure
+     2. ERRORS                     pure
+     3. JSON-RPC MESSAGES          pure
+     4. SERVER-SENT EVENTS         pure
+     5. HTTP RULES                 pure
+     6. JSON SCHEMA                pure
+     7. TYPES AND SIGNATURES       pure
+     8. REQUEST CHECKS             pure
+     9. SESSIONS AND STREAMS       pure
+    10. INPUT REQUESTS             pure
+    11. SERVER                     pure
+    12. HTTP SERVER
+    14. CLIENT MESSAGES            pure
+    15. HTTP CLIENT
+    16. CLIENT TRANSPORTS
+    17. CLIENT
+    18. PROBE
+    19. COMMAND LINE
+   extras
+    20. ACCESS                     pure
+    21. TASKS
+    22. WORKERS
+    24. LOGIN
+    25. CONFIGURATION FILES
+    26. PROBE RULES                pure
     27. PROBE DISCOVERY
-    28. PROBE
-    29. PROBE REPORTS           pure
-    30. MOCK ANSWERS            pure
-    31. FAULTS                  pure
-    32. RECORD AND REPLAY
-    33. CONFIGURATION           pure
-    34. COMMAND LINE
+    28. REPORTS                    pure
+    29. TRANSCRIPTS                pure
+    30. MOCK AND FAULTS
+    31. RECORD AND REPLAY
 """
 from __future__ import annotations
 
@@ -92,7 +88,7 @@ from typing import get_args, get_origin, get_type_hints
 
 __version__ = "0.1.0"
 __all__ = [
-    "Auth", "Client", "Context", "Elicitation", "Elicited", "Exchange", "GrantError", "HTTPRefusal",
+    "Auth", "Client", "Context", "Elicitation", "Elicited", "Exchange", "GrantError", "HTTPError",
     "MCPError", "MCPKitError", "Network", "OAuth", "Principal", "ProtocolError", "QuestionError",
     "Roots", "SSEEvent", "SSEParser", "Sampling", "SchemaError", "Server", "TokenExchange",
     "TokenFile", "ToolError", "ToolResult", "TransportError", "UsageError", "format_transcript",
@@ -401,7 +397,7 @@ def find_status(code: int, era: str) -> int:
 # =============================================================================================
 #   MCPKitError              everything that this file raises on purpose
 #    ├── MCPError            a JSON-RPC error: to be sent, or received from the peer
-#    ├── HTTPRefusal         refused before there was a JSON-RPC message to answer
+#    ├── HTTPError         refused before there was a JSON-RPC message to answer
 #    ├── ProtocolError       the peer broke a rule of HTTP, JSON-RPC or MCP
 #    ├── TransportError      there was no answer: unreachable, cut off, or too late
 #    ├── QuestionError       the peer asks something that nobody here can answer
@@ -446,7 +442,7 @@ class MCPError(MCPKitError):
         return error
 
 
-class HTTPRefusal(MCPKitError):
+class HTTPError(MCPKitError):
     """An HTTP request that is answered with a status of its own and goes no further.
 
     `headers` is a tuple of (name, value) pairs. The body is a JSON-RPC error without an id.
@@ -917,7 +913,7 @@ def format_event(data: str, event: Optional[str] = "message", event_id: Optional
 
 
 # =============================================================================================
-# 5. HTTP HEADERS
+# 5. HTTP RULES
 # =============================================================================================
 # In: header bytes and values. Out: what they mean. Shared by server, client and probe.
 # Spec: RFC 9110 and 9112 read strictly: what two readers could understand differently is refused.
@@ -947,7 +943,7 @@ class Head(NamedTuple):
 def parse_head(data: bytes, max_headers: int = Limits().max_headers) -> Head:
     """Return the request head in bytes (without the blank line at its end).
 
-    Raises HTTPRefusal, 400 or 431. Repeated headers are joined, so that a second Host,
+    Raises HTTPError, 400 or 431. Repeated headers are joined, so that a second Host,
     Content-Length or Mcp-Name makes a value that no check accepts.
     """
     first, *lines = data.decode("latin-1").split("\r\n")
@@ -955,12 +951,12 @@ def parse_head(data: bytes, max_headers: int = Limits().max_headers) -> Head:
     if match is None:
         raise _refuse_request_line(first)
     if len(lines) > max_headers:
-        raise HTTPRefusal(431, f"{len(lines)} headers, but at most {max_headers} are read")
+        raise HTTPError(431, f"{len(lines)} headers, but at most {max_headers} are read")
     method, target, minor = match.groups()
     try:
         return Head(method, target, minor == "0", _parse_header_lines(lines, _HEADER_LINE))
     except ValueError as error:
-        raise HTTPRefusal(400, str(error)) from None
+        raise HTTPError(400, str(error)) from None
 
 
 def _parse_header_lines(lines: List[str], form: re.Pattern) -> Headers:
@@ -1009,10 +1005,10 @@ def encode_request_head(method: str, target: str, headers: Dict[str, str]) -> by
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
 
-def _refuse_request_line(line: str) -> HTTPRefusal:
+def _refuse_request_line(line: str) -> HTTPError:
     if re.search(r" HTTP/[2-9]", line):
-        return HTTPRefusal(505, f"this server speaks HTTP/1.1: {shorten(line, 80)}")
-    return HTTPRefusal(400, f"the request line is malformed: {shorten(line, 80)}")
+        return HTTPError(505, f"this server speaks HTTP/1.1: {shorten(line, 80)}")
+    return HTTPError(400, f"the request line is malformed: {shorten(line, 80)}")
 
 
 _ABSOLUTE_TARGET = r"(?i)https?://([^/?#]+)(/[^?#]*)?(\?.*)?"
@@ -1037,30 +1033,30 @@ def find_hosts(head: Head) -> List[str]:
 def parse_content_length(head: Head, max_body: int) -> Optional[int]:
     """Return the length of a request's body, None when it is chunked.
 
-    Raises HTTPRefusal for what could be read in two ways (400), nothing (411), or too much (413).
+    Raises HTTPError for what could be read in two ways (400), nothing (411), or too much (413).
     """
     coding, length = (head.headers.get(name) for name in ("transfer-encoding", "content-length"))
     if coding is not None:
         if head.is_http_1_0:                     # Spec: RFC 9112, 6.1
-            raise HTTPRefusal(400, "HTTP/1.0 has no Transfer-Encoding: send a Content-Length")
+            raise HTTPError(400, "HTTP/1.0 has no Transfer-Encoding: send a Content-Length")
         if length is not None:
-            raise HTTPRefusal(400, "both Transfer-Encoding and Content-Length: send one of them")
+            raise HTTPError(400, "both Transfer-Encoding and Content-Length: send one of them")
         if coding.lower() != "chunked":
-            raise HTTPRefusal(501, "the only Transfer-Encoding that is read is chunked, "
+            raise HTTPError(501, "the only Transfer-Encoding that is read is chunked, "
                               f"but it is {shorten(coding, 80)}")
         return None
     if length is None:
-        raise HTTPRefusal(411, "a POST needs a Content-Length or Transfer-Encoding: chunked")
+        raise HTTPError(411, "a POST needs a Content-Length or Transfer-Encoding: chunked")
     if not (length.isascii() and length.isdigit()):
-        raise HTTPRefusal(400, f"Content-Length must be a number, but is {shorten(length, 80)}")
+        raise HTTPError(400, f"Content-Length must be a number, but is {shorten(length, 80)}")
     if len(length) > 18 or int(length) > max_body:
         raise refuse_size(max_body)
     return int(length)
 
 
-def refuse_size(max_body: int) -> HTTPRefusal:
+def refuse_size(max_body: int) -> HTTPError:
     """Return the refusal of a body that is over the limit."""
-    return HTTPRefusal(413, f"the body is larger than {max_body:,} bytes")
+    return HTTPError(413, f"the body is larger than {max_body:,} bytes")
 
 
 def is_kept_alive(head: Union[Head, StatusHead]) -> bool:
@@ -2379,7 +2375,7 @@ def _find_category_runs() -> list:
 
 
 # =============================================================================================
-# 7. FUNCTION SIGNATURES
+# 7. TYPES AND SIGNATURES
 # =============================================================================================
 # In: a function of the author's. Out: the schemas of its arguments and result, and the way from
 # JSON arguments to the Python values that it wants. Schema and conversion of each kind of type
@@ -3354,7 +3350,7 @@ def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
 
 
 # =============================================================================================
-# 8. REQUEST CLASSIFICATION
+# 8. REQUEST CHECKS
 # =============================================================================================
 # In: one message with the headers that carried it (None on stdio). Out: a Route, or the refusal.
 # Each era has a ladder: a tuple of checks, and the first that fails answers. The order is part of
@@ -3397,14 +3393,14 @@ class Policy(NamedTuple):
         return "GET, POST, DELETE" if self.sessions else "POST"
 
 
-class Offer(NamedTuple):
+class Features(NamedTuple):
     """What a server has on one of its transports, as far as the checks must know."""
 
     features: frozenset                  # "tools", "resources", ...
     needs_session: bool                  # legacy clients must name a session
 
 
-class Route(NamedTuple):
+class RequestContext(NamedTuple):
     """A message with all that decides how it is served: what the checks of a ladder look at."""
 
     message: Message
@@ -3433,19 +3429,19 @@ def check_path(head: Head, policy: Policy) -> None:
     """Only the endpoint is served, besides the documents."""
     path = parse_target(head.target)
     if path != policy.path:
-        raise HTTPRefusal(404, f"there is nothing at {shorten(path, 80)}: "
+        raise HTTPError(404, f"there is nothing at {shorten(path, 80)}: "
                           f"the MCP endpoint is {policy.path}")
 
 
 def check_host(head: Head, policy: Policy) -> None:
     """A server on loopback answers only to its own names (no DNS rebinding)."""
     if "host" not in head.headers and not head.is_http_1_0:
-        raise HTTPRefusal(400, "the Host header is missing")
+        raise HTTPError(400, "the Host header is missing")
     for host in find_hosts(head):
         if host and not split_host(host):
-            raise HTTPRefusal(400, f"the Host header names no one host: {shorten(host, 80)}")
+            raise HTTPError(400, f"the Host header names no one host: {shorten(host, 80)}")
         if not is_host_allowed(host, policy.allowed_hosts, policy.loopback):
-            raise HTTPRefusal(421, f"this server is not {shorten(host, 80)}: "
+            raise HTTPError(421, f"this server is not {shorten(host, 80)}: "
                               "allow that name with --allow-host")
 
 
@@ -3454,14 +3450,14 @@ def check_origin(head: Head, policy: Policy) -> None:
     origin = head.headers.get("origin")
     if origin is not None and not is_origin_allowed(origin, policy.allowed_origins,
                                                     policy.loopback):
-        raise HTTPRefusal(403, f"pages of {shorten(origin, 80)} may not call this server: "
+        raise HTTPError(403, f"pages of {shorten(origin, 80)} may not call this server: "
                           "allow that origin with --allow-origin")
 
 
 def find_token(head: Head, policy: Policy) -> Optional[str]:
     """Return the token of a request, None where none is asked for.
 
-    Raises HTTPRefusal (401) where it is missing or malformed. A browser that asks before it sends
+    Raises HTTPError (401) where it is missing or malformed. A browser that asks before it sends
     (OPTIONS) has none yet.
     """
     access = policy.access
@@ -3485,7 +3481,7 @@ def check_http_method(head: Head, policy: Policy) -> None:
     """The endpoint takes POST, and with sessions GET and DELETE too; a document takes GET."""
     allow = (find_document(head, policy) or policy).allow
     if head.method not in allow.split(", ") and head.method != "OPTIONS":
-        raise HTTPRefusal(405, f"{shorten(head.method, 20)} is not offered here: use {allow}",
+        raise HTTPError(405, f"{shorten(head.method, 20)} is not offered here: use {allow}",
                           (("Allow", allow),))
 
 
@@ -3495,10 +3491,10 @@ def check_content_type(head: Head, policy: Policy) -> None:
         return
     media_type = parse_media_type(head.headers.get("content-type"))
     if media_type != JSON_TYPE:
-        raise HTTPRefusal(415, "Unsupported Media Type: Content-Type must be application/json, "
+        raise HTTPError(415, "Unsupported Media Type: Content-Type must be application/json, "
                           f"but is {shorten(media_type or 'missing', 80)}")
     if head.headers.get("content-encoding", "identity").lower() != "identity":
-        raise HTTPRefusal(415, "Unsupported Media Type: a compressed body is not read",
+        raise HTTPError(415, "Unsupported Media Type: a compressed body is not read",
                           (("Accept-Encoding", "identity"),))
 
 
@@ -3512,7 +3508,7 @@ def check_accept(head: Head, policy: Policy) -> None:
         wanted = (STREAM_TYPE,) if is_listening else ()
     missing = [name for name in wanted if not is_acceptable(accept, name)]
     if missing:
-        raise HTTPRefusal(406, "Not Acceptable: Client must accept "
+        raise HTTPError(406, "Not Acceptable: Client must accept "
                           + ("both " if len(wanted) == 2 else "") + " and ".join(wanted),
                           data={"missing": missing, "accept": accept})
 
@@ -3523,7 +3519,7 @@ HEAD_LADDER = (*ENTRY_LADDER, check_http_method, check_content_type, check_accep
 DOCUMENT_LADDER = (check_host, check_http_method)
 
 
-class Admission(NamedTuple):
+class CheckedRequest(NamedTuple):
     """A request head that passed its ladder, with what reading on takes."""
 
     head: Head
@@ -3535,8 +3531,8 @@ class Admission(NamedTuple):
     principal: Optional[Principal] = None      # who asks, where callers are told by their tokens
 
 
-def classify_head(head: Head, policy: Policy) -> Admission:
-    """Return the Admission of a request head; raises the first HTTPRefusal of its ladder."""
+def classify_head(head: Head, policy: Policy) -> CheckedRequest:
+    """Return the CheckedRequest of a request head; raises the first HTTPError of its ladder."""
     document = find_document(head, policy)
     for check in HEAD_LADDER if document is None else DOCUMENT_LADDER:
         check(head, policy)
@@ -3547,9 +3543,9 @@ def classify_head(head: Head, policy: Policy) -> Admission:
     length = parse_content_length(head, policy.limits.max_body) if is_post else 0
     expect = None if head.is_http_1_0 else head.headers.get("expect")
     if expect is not None and expect.lower() != "100-continue":
-        raise HTTPRefusal(417, "the only expectation that is met is 100-continue, but it is "
+        raise HTTPError(417, "the only expectation that is met is 100-continue, but it is "
                           + shorten(expect, 80))
-    return Admission(head, length, is_kept_alive(head) and (is_post or not has_body),
+    return CheckedRequest(head, length, is_kept_alive(head) and (is_post or not has_body),
                      expect is not None,
                      head.headers.get("origin") if document is None else None, document)
 
@@ -3557,7 +3553,7 @@ def classify_head(head: Head, policy: Policy) -> Admission:
 def read_token(policy: Policy, data: bytes) -> Optional[str]:
     """Return the token in the bytes of a request head, as far as ENTRY_LADDER lets it in.
 
-    None where none is asked for; raises HTTPRefusal.
+    None where none is asked for; raises HTTPError.
     """
     head = parse_head(data, policy.limits.max_headers)
     for check in ENTRY_LADDER if find_document(head, policy) is None else DOCUMENT_LADDER:
@@ -3565,8 +3561,8 @@ def read_token(policy: Policy, data: bytes) -> Optional[str]:
     return find_token(head, policy)
 
 
-def admit(policy: Policy, data: bytes) -> Admission:
-    """Return the Admission of the bytes of a request head, or raise HTTPRefusal."""
+def admit(policy: Policy, data: bytes) -> CheckedRequest:
+    """Return the CheckedRequest of the bytes of a request head, or raise HTTPError."""
     return classify_head(parse_head(data, policy.limits.max_headers), policy)
 
 
@@ -3574,7 +3570,7 @@ def find_head(data: bytes, policy: Policy) -> Optional[Head]:
     """Return the head in the bytes of a request that is refused, None where it cannot be read."""
     try:
         return parse_head(data, policy.limits.max_headers)
-    except HTTPRefusal:
+    except HTTPError:
         return None
 
 
@@ -3585,14 +3581,14 @@ def find_allowed_origin(head: Optional[Head], policy: Policy) -> Optional[str]:
     try:
         check_host(head, policy)
         check_origin(head, policy)
-    except HTTPRefusal:
+    except HTTPError:
         return None
     return head.headers.get("origin")
 
 
 # ---- The modern ladder. Spec: 2026-07-28 basic, _meta; streamable-http, Server Validation.
 
-def check_meta_complete(route: Route, offer: Offer) -> None:
+def check_meta_complete(route: RequestContext, offer: Features) -> None:
     """Every request says its version and its client's capabilities."""
     meta = route.meta
     if not isinstance(meta.get(META_PROTOCOL_VERSION), str):
@@ -3609,7 +3605,7 @@ def refuse_meta(key: str, wanted: str, meta: dict) -> MCPError:
                     + shorten(meta.get(key, "missing")))
 
 
-def check_headers_equal_body(route: Route, offer: Offer) -> None:
+def check_headers_equal_body(route: RequestContext, offer: Features) -> None:
     """The headers say what the body says, so that a proxy may route by them."""
     if route.headers is None:
         return
@@ -3640,7 +3636,7 @@ def refuse_mismatch(name: str, headers: Headers, body: Any) -> MCPError:
                     + ("nothing" if body is None else shorten(body)))
 
 
-def check_version_supported(route: Route, offer: Offer) -> None:
+def check_version_supported(route: RequestContext, offer: Features) -> None:
     """The request's version is one that the modern era has here."""
     requested = route.version
     if requested not in MODERN_VERSIONS:
@@ -3656,22 +3652,22 @@ def refuse_version(requested: str) -> MCPError:
 
 # ---- The legacy ladder. Spec: 2025-11-25 transports, Session Management, Protocol Version Header.
 
-def check_session(route: Route, offer: Offer) -> None:
+def check_session(route: RequestContext, offer: Features) -> None:
     """Where sessions are kept, everything but `initialize` names one that lives."""
     if offer.needs_session and route.session is None and (
             getattr(route.message, "method", None) != "initialize"):
         raise refuse_session(route.headers)
 
 
-def refuse_session(headers: Headers) -> HTTPRefusal:
+def refuse_session(headers: Headers) -> HTTPError:
     """Return the refusal of a request without a living session."""
     if "mcp-session-id" not in headers:
-        return HTTPRefusal(400, "Bad Request: Missing session ID")
-    return HTTPRefusal(404, "Not Found: this session has ended, or never was; "
+        return HTTPError(400, "Bad Request: Missing session ID")
+    return HTTPError(404, "Not Found: this session has ended, or never was; "
                        "send initialize without a session ID")
 
 
-def check_version_header(route: Route, offer: Offer) -> None:
+def check_version_header(route: RequestContext, offer: Features) -> None:
     """The version header names a revision that is spoken here."""
     version = (route.headers or {}).get("mcp-protocol-version")
     if version is not None and version not in LEGACY_VERSIONS:
@@ -3680,7 +3676,7 @@ def check_version_header(route: Route, offer: Offer) -> None:
 
 # ---- What both eras check last.
 
-def check_method_known(route: Route, offer: Offer) -> None:
+def check_method_known(route: RequestContext, offer: Features) -> None:
     """The revision has the method, and the server offers its feature."""
     if not isinstance(route.message, Request):
         return
@@ -3690,7 +3686,7 @@ def check_method_known(route: Route, offer: Offer) -> None:
         raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
 
 
-def check_client_capabilities(route: Route, offer: Offer) -> None:
+def check_client_capabilities(route: RequestContext, offer: Features) -> None:
     """The client has declared what the method needs of it."""
     check_declared(METHODS[route.message.method].needs, route.meta[META_CLIENT_CAPABILITIES])
 
@@ -3698,7 +3694,7 @@ def check_client_capabilities(route: Route, offer: Offer) -> None:
 _TYPE_NAMES = {str: "a string", dict: "an object"}
 
 
-def check_params(route: Route, offer: Offer) -> None:
+def check_params(route: RequestContext, offer: Features) -> None:
     """The method's parameters are there and of their types."""
     if not isinstance(route.message, Request):
         return
@@ -3730,19 +3726,19 @@ def is_modern(meta: dict, headers: Optional[Headers]) -> bool:
 
 
 def build_route(message: Message, headers: Optional[Headers], session: Optional[Session],
-                principal: Optional[Principal] = None) -> Route:
+                principal: Optional[Principal] = None) -> RequestContext:
     """Return the Route of a message, not yet checked."""
     meta = find_meta(message)
     header = None if headers is None else headers.get("mcp-protocol-version")
     if is_modern(meta, headers):
         version = meta.get(META_PROTOCOL_VERSION, header)
-        return Route(message, meta, headers, None, "modern", version, principal)
+        return RequestContext(message, meta, headers, None, "modern", version, principal)
     version = header or ASSUMED_VERSION if session is None else session.version
-    return Route(message, meta, headers, session, "legacy", version, principal)
+    return RequestContext(message, meta, headers, session, "legacy", version, principal)
 
 
-def classify_message(route: Route, offer: Offer) -> None:
-    """Raise the MCPError or HTTPRefusal of the first check that a message fails.
+def classify_message(route: RequestContext, offer: Features) -> None:
+    """Raise the MCPError or HTTPError of the first check that a message fails.
 
     Notifications and responses climb only the part of the ladder that concerns them: the modern
     transport asks nothing of a notification but a version that is spoken.
@@ -3813,391 +3809,7 @@ LOG_FORMATS = {"json": encode_json, "text": format_log_text}
 
 
 # =============================================================================================
-# 9. ACCESS
-# =============================================================================================
-# In: the token of a request. Out: the Principal that it stands for, or the refusal that tells how
-# to get a better one. A server with an Auth is an OAuth resource server: it issues no tokens, it
-# judges those of others. What asks another machine about a token comes in as a callable.
-
-
-class Principal(NamedTuple):
-    """Who calls, as a checked token says.
-
-    `subject` names one person or program, for as long as it may keep its sessions. `scopes` are
-    what the token allows, None everything. `claims` are whatever else is known of the token; of
-    these `exp` and `nbf` (seconds since 1970) and `aud` are held against clock and resource.
-    """
-
-    subject: str
-    scopes: Optional[Collection[str]] = ()
-    claims: Mapping = types.MappingProxyType({})
-
-
-def has_scopes(principal: Optional[Principal], scopes: Iterable[str]) -> bool:
-    """Return whether a caller has all of these scopes; None is one whom nobody checks."""
-    return (principal is None or principal.scopes is None
-            or frozenset(principal.scopes).issuperset(scopes))
-
-
-class Auth:
-    """Who may call a server over HTTP, for `Server(auth=...)`. On stdio nobody is asked.
-
-    `verify` takes a token and returns its Principal, or None when it is worth nothing here. It
-    checks what makes a token genuine (its signature, or its row in a table); one that cannot tell
-    at the moment raises TransportError. It runs in the thread of its request, for each request, and
-    again every KEEP_ALIVE_SECONDS while a stream stands open.
-
-    `authorization_servers` are the issuers whose tokens are accepted: with them the server
-    publishes protected resource metadata (RFC 9728), from which clients learn where to log in.
-    `scopes` are asked of every request, those of an item on top (`@server.tool(scopes=[...])`).
-    `resource` is the URL by which clients know this endpoint, where it is not the one that it
-    listens at: behind a proxy, or under a host name. A token with an `aud` claim must name that
-    resource, or one of `audience` where it is given. `implied_scopes` maps a scope to the narrower
-    ones that it includes. Raises UsageError for what makes no sense.
-    """
-
-    def __init__(self, verify: Callable[[str], Optional[Principal]], *,
-                 authorization_servers: Collection[str] = (), scopes: Collection[str] = (),
-                 resource: Optional[str] = None, audience: Collection[str] = (),
-                 implied_scopes: Optional[Mapping[str, Collection[str]]] = None):
-        if not callable(verify):
-            raise UsageError("Auth needs a function that takes a token and returns a Principal or "
-                             f"None, but is given {shorten(verify)}")
-        self.verify = verify
-        self.authorization_servers = check_names("authorization_servers", authorization_servers)
-        self.scopes = check_scope_names(scopes)
-        self.audience = check_names("audience", audience)
-        self.resource = resource
-        self.implied_scopes = {scope: check_scope_names(implied)
-                               for scope, implied in (implied_scopes or {}).items()}
-        for url in self.authorization_servers:
-            check_secure_url("an authorization server", url)
-        if resource is not None:
-            split_resource(resource)
-
-    def check_host(self, host: str) -> None:
-        """Raise UsageError where a server bound to this host has no URL to tell its clients."""
-        if self.resource is None and self.authorization_servers and host in ("", "0.0.0.0", "::"):
-            raise UsageError(f"a server on all addresses ({host}) must be told its own: give Auth "
-                             "the URL that clients use, as resource=")
-
-    @classmethod
-    def bearer(cls, tokens: Collection[str]) -> Auth:
-        """Return an Auth for fixed tokens, each of which may do everything.
-
-        The subject of a caller is "token 1" for the first of them, and so on.
-        """
-        return cls(StaticTokens(check_names("tokens", tokens)))
-
-    @classmethod
-    def introspection(cls, url: str, client_id: str, client_secret: str, *,
-                      timeout: float = INTROSPECTION_SECONDS,
-                      cache_seconds: float = TOKEN_CACHE_SECONDS, **options: Any) -> Auth:
-        """Return an Auth that asks the introspection endpoint at a URL about each token (RFC 7662).
-
-        `client_id` and `client_secret` are this server's own at the authorization server. What was
-        answered holds for `cache_seconds`, never beyond a token's `exp`; no answer within `timeout`
-        seconds is a 503. The answer must name this resource in `aud`. Options: those of Auth.
-        """
-        check_secure_url("the introspection endpoint", url)
-        return cls(Introspection(url, (client_id, client_secret), timeout, cache_seconds),
-                   **options)
-
-
-_SCOPE = r"[!#-\[\]-~]+"            # RFC 6749, 3.3
-
-
-def check_names(what: str, names: Collection[str]) -> Tuple[str, ...]:
-    """Return a list of strings as a tuple; UsageError where it is something else, say one str."""
-    if isinstance(names, (str, bytes)) or not isinstance(names, Collection) or not all(
-            isinstance(name, str) and name for name in names):
-        raise UsageError(f"{what} must be a list of strings")
-    return tuple(names)
-
-
-def check_scope_names(scopes: Collection[str]) -> Tuple[str, ...]:
-    """Return scopes as a tuple; UsageError for what no scope can be."""
-    for scope in check_names("scopes", scopes):
-        if not re.fullmatch(_SCOPE, scope):
-            raise UsageError(f"a scope has no spaces, quotes or backslashes, but is "
-                             f"{shorten(scope)}")
-    return tuple(scopes)
-
-
-_RESOURCE = r"(?i)(https?://)(\[[0-9a-f:.]+\]|[^/?#@:\[\]]+)(:[0-9]{1,5})?(/[^?#]*)?"
-
-
-def split_resource(url: str) -> Tuple[str, str]:
-    """Return the origin of a URL in lower case, and its path ("" for the root).
-
-    Raises UsageError where it cannot name a resource. Spec: RFC 8707, 2; RFC 9728, 3.1.
-    """
-    match = re.fullmatch(_RESOURCE, url) if isinstance(url, str) and re.fullmatch(
-        r"[!#-\[\]-~]+", url) else None
-    if match is None:
-        raise UsageError("a resource is an http or https URL without query and fragment, but is "
-                         + shorten(url))
-    scheme, host, port, path = match.groups()
-    return (scheme + host + (port or "")).lower(), "" if path in (None, "/") else path
-
-
-def check_secure_url(what: str, url: str) -> None:
-    """Raise UsageError unless a URL is https, or http on this machine.
-
-    Spec: 2026-07-28 basic/authorization/security-considerations, Communication Security.
-    """
-    match = re.match(r"(https?)://([^/?#]*)", url) if isinstance(url, str) else None
-    host = split_host(match.group(2)) if match else ""
-    if not host or match.group(1) == "http" and not is_on_loopback(url):
-        raise UsageError(f"{what} must be at an https URL (http on this machine only), but is at "
-                         + shorten(url))
-
-
-def is_on_loopback(url: str) -> bool:
-    """Return whether what is at a URL is on this machine, as it says."""
-    return is_loopback(split_host(re.split("[/?#]", url.partition("://")[2])[0]))
-
-
-def expand_scopes(scopes: Iterable[str], implied: Mapping[str, Iterable[str]]) -> frozenset:
-    """Return scopes with all that they imply, and what those imply."""
-    found, waiting = set(), list(scopes)
-    while waiting:
-        scope = waiting.pop()
-        if scope not in found:
-            found.add(scope)
-            waiting += implied.get(scope, ())
-    return frozenset(found)
-
-
-class Access:
-    """An Auth at one endpoint: what is published of it, and its verdict on each caller."""
-
-    def __init__(self, auth: Auth, url: str, title: str, runtime: Runtime):
-        self._auth = auth
-        self._runtime = runtime
-        self._resource = auth.resource or url
-        self._audience = frozenset(map(_normalize, auth.audience or [self._resource]))
-        self._metadata_url: Optional[str] = None
-        self.documents: Dict[str, Document] = {}
-        if auth.authorization_servers:
-            origin, path = split_resource(self._resource)
-            self._metadata_url = origin + RESOURCE_METADATA_PATH + path
-            metadata = self._build_metadata(title)
-            document = Document(lambda url: metadata, headers=PUBLIC_HEADERS)
-            # A proxy may have put the endpoint at another path than it has here.
-            self.documents = {RESOURCE_METADATA_PATH + path: document
-                              for path in ("", path, split_resource(url)[1])}
-
-    def _build_metadata(self, title: str) -> dict:
-        """Return the protected resource metadata. Spec: RFC 9728, 2."""
-        return without_none({
-            "resource": self._resource,
-            "authorization_servers": list(self._auth.authorization_servers),
-            "scopes_supported": list(self._auth.scopes) or None,
-            "bearer_methods_supported": ["header"], "resource_name": title})
-
-    def identify(self, token: str) -> Principal:
-        """Return the Principal that a token stands for now, its scopes complete.
-
-        Raises HTTPRefusal: 401 when it is worth nothing, 403 when it is worth too little, 503 when
-        that cannot be found out, 500 when `verify` fails.
-        """
-        principal = self._verify(token)
-        fault = "this token is unknown, revoked or expired" if principal is None else (
-            find_claim_fault(principal.claims, self._audience, self._runtime.wall_now()))
-        if fault is not None:
-            raise self.refuse_token(fault)
-        if principal.scopes is not None:
-            principal = principal._replace(
-                scopes=expand_scopes(principal.scopes, self._auth.implied_scopes))
-        self.check_scopes(principal, ())
-        return principal
-
-    def _verify(self, token: str) -> Optional[Principal]:
-        try:
-            principal = self._auth.verify(token)
-            return None if principal is None else check_principal(principal)
-        except (TransportError, ProtocolError) as error:
-            self._runtime.log(f"a token cannot be checked: {error}")
-            raise HTTPRefusal(503, "tokens cannot be checked at the moment: try again soon",
-                              (("Retry-After", "5"),), INTERNAL_ERROR) from None
-        except BaseException:                # as for handlers: a stranger learns nothing of it
-            self._runtime.log_exception("checking a token failed")
-            raise HTTPRefusal(500, "Internal error", code=INTERNAL_ERROR) from None
-
-    def check_scopes(self, principal: Optional[Principal], scopes: Tuple[str, ...]) -> None:
-        """Raise HTTPRefusal (403) unless a caller has the scopes of every request and these.
-
-        The challenge names all that is needed, so that one more login is enough.
-        """
-        needed = self._auth.scopes + tuple(
-            scope for scope in scopes if scope not in self._auth.scopes)
-        if not has_scopes(principal, needed):
-            missing = " ".join(scope for scope in needed if scope not in principal.scopes)
-            raise self._refuse(403, "insufficient_scope", f"the token lacks {missing}", needed)
-
-    def refuse_stranger(self) -> HTTPRefusal:
-        """Return the refusal (401) of a request without a token."""
-        # Spec: RFC 6750, 3.1: no error code where the client knew of no need to authenticate.
-        where = f"; {self._metadata_url} says who issues them" if self._metadata_url else ""
-        return self._refuse(401, None, "this server wants a token: send the header "
-                            f"Authorization: Bearer TOKEN{where}", self._auth.scopes)
-
-    def refuse_token(self, fault: str) -> HTTPRefusal:
-        """Return the refusal (401) of a token that is worth nothing here."""
-        return self._refuse(401, "invalid_token", fault, self._auth.scopes)
-
-    def _refuse(self, status: int, error: Optional[str], text: str,
-                scopes: Iterable[str]) -> HTTPRefusal:
-        params = without_none({
-            "error": error, "error_description": text if error else None,
-            "resource_metadata": self._metadata_url, "scope": " ".join(scopes) or None})
-        challenge = format_challenge("Bearer", params or {"realm": "mcp"})
-        return HTTPRefusal(status, text, (("WWW-Authenticate", challenge),))
-
-
-def _normalize(audience: str) -> str:
-    """Return an audience in the one spelling of its kind, so that two can be compared."""
-    try:
-        origin, path = split_resource(audience)
-    except UsageError:                       # not every audience is a URL
-        return audience
-    return origin + path.rstrip("/")
-
-
-def check_principal(value: Any) -> Principal:
-    """Return what `verify` returned; raises TypeError where that is no Principal."""
-    if not isinstance(value, Principal) or not isinstance(value.subject, str) or isinstance(
-            value.scopes, str):
-        raise TypeError("verify must return a Principal (a str, and a list of scopes) or None, but "
-                        f"returned a {type(value).__name__}")
-    return value
-
-
-def find_claim_fault(claims: Mapping, audience: frozenset, now: float) -> Optional[str]:
-    """Return why a token with these claims is worth nothing here and now, None if it is not so.
-
-    Spec: RFC 7519, 4.1. A claim that is missing says nothing; one that cannot be read is a fault.
-    """
-    expires, starts = claims.get("exp"), claims.get("nbf")
-    if expires is not None and not (_is_number(expires) and now < expires):
-        return "this token has expired"
-    if starts is not None and not (_is_number(starts) and starts <= now + CLOCK_SKEW_SECONDS):
-        return "this token is not valid yet"
-    names = claims.get("aud", ())
-    names = [names] if isinstance(names, str) else names
-    if "aud" in claims and not (isinstance(names, (list, tuple)) and any(
-            isinstance(name, str) and _normalize(name) in audience for name in names)):
-        return "this token was issued for another audience"
-    return None
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-# ---- two ways to verify
-
-def _digest(token: str) -> bytes:
-    # What is kept of a token, so that a dump of our memory has none of the tokens in use.
-    import hashlib                  # it brings OpenSSL, which is large, and slow to load
-    return hashlib.sha256(token.encode("utf-8")).digest()
-
-
-class StaticTokens:
-    """A `verify` for fixed tokens, compared in the same time wherever they differ."""
-
-    def __init__(self, tokens: Tuple[str, ...]):
-        for number, token in enumerate(tokens, 1):
-            if not parse_bearer(f"Bearer {token}"):
-                raise UsageError(f"token {number} cannot stand in a header: a token has letters, "
-                                 "digits and -._~+/ only, and = at its end")
-        if not tokens:
-            raise UsageError("there are no tokens, so nobody could call")
-        self._digests = list(map(_digest, tokens))
-
-    def __call__(self, token: str) -> Optional[Principal]:
-        import hmac
-        digest, number = _digest(token), 0
-        for candidate, known in enumerate(self._digests, 1):      # all of them, found or not
-            number = candidate if hmac.compare_digest(digest, known) else number
-        return Principal(f"token {number}", None) if number else None
-
-
-class Introspection:
-    """A `verify` that asks an authorization server, and remembers its answers for a while.
-
-    `send_form(form, credentials, timeout)` returns the status and the bytes of the answer.
-    """
-
-    def __init__(self, url: str, credentials: Tuple[str, str], timeout: float,
-                 cache_seconds: float, runtime: Optional[Runtime] = None,
-                 send_form: Optional[Callable] = None):
-        self._url = url
-        self._credentials = credentials
-        self._timeout = timeout
-        self._cache_seconds = cache_seconds
-        self._runtime = runtime or system_runtime()
-        self._send_form = send_form or FormSender(url, INTROSPECTION_BYTES).send
-        self._lock = self._runtime.new_lock()
-        # By digest, in the order of asking; each with the time until which it holds.
-        self._known: Dict[bytes, Tuple[float, Optional[Principal]]] = {}      # guarded by _lock
-
-    def __call__(self, token: str) -> Optional[Principal]:
-        digest, now = _digest(token), self._runtime.now()
-        with self._lock:
-            until, principal = self._known.get(digest, (now, None))
-        if now < until:
-            return principal
-        principal = self._ask(token)
-        self._remember(digest, principal)
-        return principal
-
-    def _ask(self, token: str) -> Optional[Principal]:
-        """Return what the authorization server says; TransportError, ProtocolError if nothing."""
-        form = {"token": token, "token_type_hint": "access_token"}
-        status, data = self._send_form(form, self._credentials, self._timeout)
-        if status != 200:
-            advice = ": check client_id and client_secret" if status in (400, 401, 403) else ""
-            raise ProtocolError(f"{self._url} answered with HTTP {status}{advice}")
-        try:
-            answer = parse_json(data)
-        except ValueError as error:
-            raise ProtocolError(f"{self._url} answered with no JSON: {error}") from None
-        if not isinstance(answer, dict) or not isinstance(answer.get("active"), bool):
-            raise ProtocolError(f'{self._url} answered without "active": {shorten(answer)}')
-        return parse_introspection(answer, _digest(token).hex())
-
-    def _remember(self, digest: bytes, principal: Optional[Principal]) -> None:
-        """Keep an answer for a while, but not beyond the end of its token."""
-        wall_now = self._runtime.wall_now()
-        end = wall_now + self._cache_seconds
-        if principal is not None and _is_number(principal.claims.get("exp")):
-            end = min(end, principal.claims["exp"])
-        with self._lock:
-            self._known.pop(digest, None)
-            self._known[digest] = (self._runtime.now() + end - wall_now, principal)
-            while len(self._known) > MAX_KNOWN_TOKENS:
-                del self._known[next(iter(self._known))]
-
-
-def parse_introspection(answer: dict, name: str) -> Optional[Principal]:
-    """Return the Principal of an introspection answer, None when the token is not active.
-
-    `name` is the subject where the answer names none. Spec: RFC 7662, 2.2.
-    """
-    if not answer["active"]:
-        return None
-    names = [answer.get("sub"), answer.get("client_id"), name]
-    scope = answer.get("scope")
-    # The specification wants tokens that name us; one that names nobody may be meant for others.
-    claims = types.MappingProxyType({"aud": (), **answer})
-    return Principal(next(name for name in names if isinstance(name, str) and name),
-                     frozenset(scope.split() if isinstance(scope, str) else ()), claims)
-
-
-# =============================================================================================
-# 10. SESSIONS AND STREAMS
+# 9. SESSIONS AND STREAMS
 # =============================================================================================
 # In: what a legacy client says once and means from then on. Out: who it is, and the way back to it.
 # Clock, ids, locks and the log come in as a Runtime; the shells make a Channel of what they have.
@@ -4399,7 +4011,7 @@ class Session:
     def find_stream(self, event_id: Optional[str]) -> Tuple[Stream, Optional[int]]:
         """Return the stream that an event id is of, and the number of that event in it.
 
-        Without an id it is the one of what belongs to no call. Raises HTTPRefusal (400) where
+        Without an id it is the one of what belongs to no call. Raises HTTPError (400) where
         what came after the event is no longer there.
         """
         if event_id is None:
@@ -4408,7 +4020,7 @@ class Session:
         name, number = map(int, match.groups()) if match else (None, 0)
         stream = self.stream if name == 0 else self.streams.get(name)
         if stream is None or not stream.has_after(number):
-            raise HTTPRefusal(400, f"nothing is kept after event {shorten(event_id, 40)}: "
+            raise HTTPError(400, f"nothing is kept after event {shorten(event_id, 40)}: "
                               "listen anew, without Last-Event-ID")
         return stream, number
 
@@ -4618,7 +4230,7 @@ class Channel:
 
 
 # =============================================================================================
-# 11. ASKING THE CLIENT
+# 10. INPUT REQUESTS
 # =============================================================================================
 # In: what a handler wants to know of the user, of a model, or of the client's folders. Out: the
 # answers. A legacy client is asked on the stream of the call and answers by a POST of its own. A
@@ -4984,7 +4596,8 @@ class RoundAsker:
     the question has changed meanwhile, it is asked anew. Spec: basic/patterns/mrtr.
     """
 
-    def __init__(self, route: Route, server_name: str, principal: Optional[str], runtime: Runtime,
+    def __init__(self, route: RequestContext, server_name: str,
+                 principal: Optional[str], runtime: Runtime,
                  limits: Limits):
         params = route.message.params
         self._version = route.version
@@ -5067,469 +4680,7 @@ def _build_digest(value: Any) -> str:
 
 
 # =============================================================================================
-# 12. TASKS
-# =============================================================================================
-# In: a tools/call whose client takes a handle for an answer. Out: the handle, and by `tasks/get`
-# what came of it. A task is a record in a store: what is asked about it reads and changes that,
-# and so does the thread that runs it. Where processes share a store, any of them can answer.
-# Spec: SEP-2663, the extension io.modelcontextprotocol/tasks.
-
-
-class TaskRule(NamedTuple):
-    """How the calls of a tool become tasks; see `Server.add_tool`."""
-
-    mode: str                              # "optional" or "required"
-    asks: str                              # "within" or "before"
-    seconds: Optional[float]               # that a task is kept; None: as the server's limit says
-    poll_seconds: float
-
-
-def build_task_rule(mode: Optional[str], asks: str, seconds: Optional[float],
-                    poll_seconds: float) -> Optional[TaskRule]:
-    """Return the TaskRule of a tool, None for one that is never a task; raises UsageError."""
-    if mode not in (None, "optional", "required"):
-        raise UsageError(f'task is "optional" or "required", but is {shorten(mode)}')
-    if asks not in ("within", "before"):
-        raise UsageError(f'asks is "within" or "before" (the task), but is {shorten(asks)}')
-    if not (seconds is None or seconds > 0) or not poll_seconds > 0:
-        raise UsageError("task_seconds and poll_seconds must be more than 0, but are "
-                         f"{seconds!r} and {poll_seconds!r}")
-    return None if mode is None else TaskRule(mode, asks, seconds, poll_seconds)
-
-
-# A status to the member that tells more of it. Spec: Task Status.
-TASK_DETAILS = {"working": None, "input_required": "inputRequests", "completed": "result",
-                "failed": "error", "cancelled": None}
-FINISHED = frozenset({"completed", "failed", "cancelled"})
-
-
-class Task(NamedTuple):
-    """A task as it is kept; times are seconds since 1970.
-
-    `detail` is what its status tells more of: the open questions by key, the result, or the
-    error. `answers` are what the client has answered, by key, until the task has ended.
-    """
-
-    id: str
-    principal: Optional[str]               # the only one who may know of it
-    owner: str                             # the process that runs it, by its store's name for it
-    created: float
-    updated: float
-    ttl_ms: int
-    poll_ms: int
-    status: str = "working"
-    message: Optional[str] = None
-    detail: Optional[dict] = None
-    answers: Dict[str, dict] = {}
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether it has ended, and so will never change."""
-        return self.status in FINISHED
-
-    @property
-    def expires(self) -> float:
-        """When it may no longer be asked for."""
-        return self.created + self.ttl_ms / 1000
-
-    def finish(self, status: str, message: Optional[str] = None,
-               detail: Optional[dict] = None) -> Task:
-        """Return the task as it ended."""
-        return self._replace(status=status, message=message, detail=detail, answers={})
-
-    def to_wire(self) -> dict:
-        """Return what `tasks/get` says of it: the DetailedTask, which notifications carry too."""
-        member = TASK_DETAILS[self.status]
-        return without_none({
-            "taskId": self.id, "status": self.status, "statusMessage": self.message,
-            "createdAt": format_timestamp(self.created),
-            "lastUpdatedAt": format_timestamp(self.updated), "ttlMs": self.ttl_ms,
-            "pollIntervalMs": self.poll_ms, **({member: self.detail} if member else {})})
-
-
-def count_ms(seconds: float) -> int:
-    """Return seconds as the milliseconds of the wire: an integer, and more than 0."""
-    return max(1, round(min(seconds, MAX_TASK_SECONDS) * 1000))
-
-
-def format_timestamp(seconds: float) -> str:
-    """Return a moment since 1970 as ISO 8601, in UTC and to the millisecond."""
-    import datetime
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def ask_in_task(task: Task, requests: Dict[str, dict]) -> Task:
-    """Return a task that waits for the answers to these requests, and to those of before."""
-    return task._replace(status="input_required", detail={**(task.detail or {}), **requests})
-
-
-def answer_task(task: Task, responses: dict) -> Task:
-    """Return a task with the answers to what it asks; under other keys they are nobody's.
-
-    Raises MCPError -32602 for an answer that breaks the rules; the question stays open then.
-    """
-    asked = task.detail if task.status == "input_required" else {}
-    answered = {key: response for key, response in responses.items() if key in asked}
-    for key, response in answered.items():
-        read_answer(key, parse_input_request(asked[key]), response)
-    still_open = {key: request for key, request in asked.items() if key not in answered}
-    if not answered:
-        return task
-    return task._replace(status="input_required" if still_open else "working",
-                         detail=still_open or None, answers={**task.answers, **answered})
-
-
-def cancel_task(task: Task) -> Task:
-    """Return a task as its client ended it."""
-    return task.finish("cancelled", "cancelled by the client")
-
-
-def interrupt_task(task: Task) -> Task:
-    """Return a task as it ends when nobody runs it any more."""
-    text = "the task was interrupted: what ran it has ended without an outcome; call again"
-    return task.finish("failed", text, MCPError(INTERNAL_ERROR, text).to_wire())
-
-
-class MemoryStore:
-    """Keeps tasks for as long as the process lives. What it can do, every store can."""
-
-    owner = "this process"
-
-    def __init__(self, runtime: Runtime):
-        self._lock = runtime.new_lock()
-        # In the order of their last changes, whatever the clock said then; guarded by _lock.
-        self._by_id: Dict[str, Task] = {}
-
-    def add(self, task: Task, room: int) -> bool:
-        """Keep a new task among at most `room`; those that ended first make room for it.
-
-        Returns False, keeping nothing, where too many are still to end.
-        """
-        with self._lock:
-            excess = max(0, len(self._by_id) + 1 - room)
-            ended = [old for old in self._by_id.values() if excess and old.is_finished]
-            if len(ended) < excess:
-                return False
-            for old in ended[:excess]:
-                del self._by_id[old.id]
-            self._by_id[task.id] = task
-            return True
-
-    def find(self, task_id: str) -> Optional[Task]:
-        """Return the task with this id, else None."""
-        with self._lock:
-            return self._by_id.get(task_id)
-
-    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
-        """Put what `change` returns in the place of a task, with nobody in between.
-
-        Returns the task where that changed it, None where it did not or there is none.
-        """
-        with self._lock:
-            task = self._by_id.get(task_id)
-            changed = task and change(task)
-            if changed == task:
-                return None
-            del self._by_id[task_id]
-            self._by_id[task_id] = changed
-            return changed
-
-    def expire(self, now: float) -> None:
-        """Forget the tasks whose time is over."""
-        with self._lock:
-            self._by_id = {task.id: task for task in self._by_id.values() if task.expires > now}
-
-    def list_unfinished(self) -> List[str]:
-        """Return the ids of the tasks that have not ended."""
-        with self._lock:
-            return [task.id for task in self._by_id.values() if not task.is_finished]
-
-    def is_alive(self, owner: str) -> bool:
-        """Return whether another process that runs tasks of this store still lives."""
-        return False
-
-    def close(self) -> None:
-        """Let go of what the store holds open."""
-
-
-class Tasks:
-    """The tasks of one server, and what runs of them in this process.
-
-    `tell` is called with each task that has changed.
-    """
-
-    def __init__(self, store: Any, runtime: Runtime, limits: Limits,
-                 tell: Callable[[Task], None]):
-        self.store = store
-        self.limits = limits
-        self.runtime = runtime
-        self._tell = tell
-        self._order = runtime.new_lock()             # changes are told in their order
-        self._lock = runtime.new_lock()
-        self._running: Dict[str, RunningTask] = {}   # by id; guarded by _lock
-        self._threads = 0                            # guarded by _lock
-        self._is_closed = False
-
-    def create(self, rule: TaskRule, route: Route) -> RunningTask:
-        """Return a new task, kept and to be found; raises MCPError where there are too many."""
-        now = self.runtime.wall_now()
-        task = Task(self.runtime.new_id(), route.subject, self.store.owner, now, now,
-                    count_ms(rule.seconds or self.limits.task_seconds),
-                    count_ms(rule.poll_seconds))
-        running = RunningTask(self, task, route.version)
-        with self._lock:                 # before it is kept, lest it look like an interrupted one
-            self._running[task.id] = running
-        if not self._keep(task):
-            self.forget(running)
-            raise MCPError(INTERNAL_ERROR, f"Too many tasks: {self.limits.max_tasks} are kept here "
-                           "and none has ended; try again later")
-        return running
-
-    def _keep(self, task: Task) -> bool:
-        self.store.expire(task.created)
-        if self.store.add(task, self.limits.max_tasks):
-            return True
-        for task_id in self.store.list_unfinished():
-            self.read(task_id)           # which ends an interrupted one, and so may make room
-        return self.store.add(task, self.limits.max_tasks)
-
-    def forget(self, running: RunningTask) -> None:
-        """Take note that what ran a task has ended."""
-        with self._lock:
-            self._running.pop(running.task.id, None)
-
-    def read(self, task_id: str) -> Optional[Task]:
-        """Return a task as it is now, None where there is none or its time is over."""
-        task = None if self._is_closed else self.store.find(task_id)
-        if task is not None and task.expires <= self.runtime.wall_now():
-            with contextlib.suppress(MCPError):      # what cannot be removed is over all the same
-                self.store.expire(self.runtime.wall_now())
-            return None
-        if task is not None and self._is_interrupted(task):
-            with contextlib.suppress(MCPError):      # what cannot be written is so all the same
-                self.change(task_id, interrupt_task)
-                return self.store.find(task_id)
-            return interrupt_task(task)
-        return task
-
-    def _is_interrupted(self, task: Task) -> bool:
-        if task.is_finished:
-            return False
-        if task.owner == self.store.owner:
-            return task.id not in self._running
-        return not self.store.is_alive(task.owner)
-
-    def find(self, task_id: str, principal: Optional[str]) -> Task:
-        """Return a task of a principal; raises MCPError -32602, the same for all that is not."""
-        task = self.read(task_id)
-        if task is None or task.principal != principal:
-            raise MCPError(INVALID_PARAMS, f"Unknown task: {shorten(task_id, 80)} has expired, or "
-                           "never was")
-        return task
-
-    def is_of(self, task_id: str, principal: Optional[str]) -> bool:
-        """Return whether there is such a task, and it is this principal's."""
-        task = self.read(task_id)
-        return task is not None and task.principal == principal
-
-    def change(self, task_id: str, change: Callable[[Task], Task]) -> None:
-        """Change a task, and tell whom it concerns; one that has ended stays as it is."""
-        def apply(task: Task) -> Task:
-            changed = task if task.is_finished else change(task)
-            return task if changed == task else changed._replace(updated=self.runtime.wall_now())
-
-        with self._order:
-            task = None if self._is_closed else self.store.change(task_id, apply)
-            if task is None:
-                return
-            running = self._running.get(task_id)
-            if running is not None:
-                running.wake(task)
-            self._tell(task)
-
-    def start_thread(self, run: Callable[[], None]) -> None:
-        """Run a function in a thread of its own; raises MCPError where there are too many."""
-        limit = self.limits.max_running_tasks
-        if self._is_closed:
-            raise MCPError(INTERNAL_ERROR, "This server is stopping: no task begins here any more")
-        with self._lock:
-            accepted = self._threads < limit
-            self._threads += accepted
-        try:
-            if not accepted:
-                raise RuntimeError
-            self.runtime.start_thread(functools.partial(self._run_thread, run))
-        except RuntimeError:
-            with self._lock:
-                self._threads -= accepted
-            raise MCPError(INTERNAL_ERROR, f"Too many tasks: no more than {limit} run here at a "
-                           "time; try again later") from None
-
-    def _run_thread(self, run: Callable[[], None]) -> None:
-        try:
-            run()
-        finally:
-            with self._lock:
-                self._threads -= 1
-
-    def close(self) -> None:
-        """Have what runs see that it is cancelled, and let go of the store; waits for nothing."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        for running in tuple(self._running.values()):
-            running.wake(None)
-        self.store.close()
-
-
-class RunningTask(Channel):
-    """What a handler that runs as a task has for a client: it asks, and is told, by the record.
-
-    There is no stream to send anything on: log messages are dropped, as the specification has it.
-    """
-
-    def __init__(self, tasks: Tasks, task: Task, version: str):
-        self.task = task                     # as it was created
-        self._tasks = tasks
-        self._version = version
-        self._changed = tasks.runtime.new_event()    # set when the record was changed in here
-        self._looked = tasks.runtime.now()
-        self._is_over = False
-        self._keys: set = set()              # all that were ever asked under
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the task is over although its handler runs: cancelled, expired, or given up."""
-        now = self._tasks.runtime.now()
-        if not self._is_over and now - self._looked >= TASK_LOOK_SECONDS:
-            self._looked = now
-            self._read()
-        return self._is_over
-
-    def _read(self) -> Optional[Task]:
-        """Return the record, which another process may have changed, unless the task is over."""
-        task = self._tasks.read(self.task.id)
-        if task is None or task.is_finished:
-            self._is_over = True
-        return None if self._is_over else task
-
-    def wake(self, task: Optional[Task]) -> None:
-        """Take note of a change of the record; None: there is none any more."""
-        if task is None or task.is_finished:
-            self._is_over = True
-        self._changed.set()
-
-    def send_progress(self, token: Any, progress: float, total: Optional[float],
-                      message: Optional[str]) -> None:
-        """Show the message, if there is one, as the task's status message."""
-        if message is not None:
-            with contextlib.suppress(MCPError):      # a full disk, say: no reason to end the work
-                self._change(lambda task: task._replace(message=message))
-
-    def ask(self, questions: Dict[str, Question]) -> dict:
-        """Return the answers by key, when all are there; raises TransportError when none will be.
-
-        Keys are those of the author, but never the same twice in the life of a task.
-        """
-        keys = {key: self._claim_key(key) for key in questions}
-        self._change(functools.partial(ask_in_task, requests={
-            keys[key]: build_input_request(question, self._version)
-            for key, question in questions.items()}))
-        answers = self._wait(set(keys.values()))
-        return {key: read_answer(key, question, answers[keys[key]])
-                for key, question in questions.items()}
-
-    def _claim_key(self, key: str) -> str:
-        name, times = key, 1
-        while name in self._keys:
-            times += 1
-            name = f"{key}-{times}"
-        self._keys.add(name)
-        return name
-
-    def _wait(self, keys: set) -> dict:
-        while True:
-            self._changed.clear()
-            task = self._read()
-            if task is None:
-                raise TransportError("the task was over before what it asked was answered")
-            if keys <= set(task.answers):
-                return task.answers
-            self._changed.wait(TASK_LOOK_SECONDS)
-
-    def finish(self, status: str, message: Optional[str], detail: dict) -> None:
-        """Write down how it ended, unless it was over before."""
-        self._change(lambda task: task.finish(status, message, detail))
-
-    def _change(self, change: Callable[[Task], Task]) -> None:
-        self._tasks.change(self.task.id, change)
-
-
-class TaskCall:
-    """A `tools/call` that is to become a task.
-
-    Its handler runs in a thread of its own. What that does first answers the call: it asks
-    before there is a task, it starts the task, or it fails. An end starts the task too.
-    `explain` turns any exception into the MCPError that a client gets to see.
-    """
-
-    def __init__(self, tasks: Tasks, rule: TaskRule, route: Route,
-                 explain: Callable[[BaseException], MCPError]):
-        self._tasks = tasks
-        self._rule = rule
-        self._route = route
-        self._explain = explain
-        self._answered = tasks.runtime.new_event()
-        self._answer: Union[dict, MCPError, None] = None     # set before _answered is
-        self.running: Optional[RunningTask] = None
-
-    def start(self) -> RunningTask:
-        """Create the task, unless that has been done, and answer the call with its handle."""
-        if self.running is None:
-            self.running = self._tasks.create(self._rule, self._route)
-            self._reply({"resultType": "task", **self.running.task.to_wire()})
-        return self.running
-
-    def _reply(self, answer: Union[dict, MCPError]) -> None:
-        if not self._answered.is_set():
-            self._answer = answer
-            self._answered.set()
-
-    def wait(self) -> dict:
-        """Return the result that answers the call, or raise the error that does."""
-        self._answered.wait()
-        if isinstance(self._answer, MCPError):
-            raise self._answer
-        return self._answer
-
-    def run(self, handler: Callable[[], dict]) -> None:
-        """Run a handler, which returns a result, to its end: the body of the thread."""
-        try:
-            outcome = self._run_handler(handler)
-            self.start().finish(*outcome)
-        except InputRequired as pause:
-            self._reply(pause.result)
-        except BaseException as error:
-            self._reply(self._explain(error))
-        finally:
-            if self.running is not None:
-                self._tasks.forget(self.running)
-
-    def _run_handler(self, handler: Callable[[], dict]) -> Tuple[str, Optional[str], dict]:
-        try:
-            return "completed", None, handler()
-        except InputRequired:
-            raise
-        except BaseException as error:
-            if self.running is None:
-                raise
-            error = self._explain(error)
-            return "failed", error.message, error.to_wire()
-
-
-# =============================================================================================
-# 13. SERVER
+# 11. SERVER
 # =============================================================================================
 # In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
 # resources, prompts, completions) and who handles which method.
@@ -5548,7 +4699,7 @@ class Context:
     __slots__ = ("server", "_route", "_channel", "_progress", "_asker", "_keys",
                  "_task_call")
 
-    def __init__(self, server: Server, route: Route, channel: Channel):
+    def __init__(self, server: Server, route: RequestContext, channel: Channel):
         self.server = server
         self._route = route
         self._channel = channel
@@ -5736,7 +4887,7 @@ class Item(NamedTuple):
         return context.server.runtime.run_handler(self.function, bound)
 
     def check_scopes(self, context: Context) -> None:
-        """Raise HTTPRefusal (403) where the caller's token lacks what this item asks for."""
+        """Raise HTTPError (403) where the caller's token lacks what this item asks for."""
         if self.scopes and context._channel.access is not None:
             context._channel.access.check_scopes(context.principal, self.scopes)
 
@@ -6029,7 +5180,7 @@ class Server:
 
     def _set_features(self, features: frozenset) -> None:
         self.features = features
-        self._offers = (Offer(features, False), Offer(features, True))      # by needs_session
+        self._offers = (Features(features, False), Features(features, True))      # by needs_session
 
     def close(self) -> None:
         """Tell what runs as a task that it is cancelled, and let go of the state file.
@@ -6054,7 +5205,7 @@ class Server:
                     isinstance(part, dict) and part.get("method") != "initialize"
                     for part in value):
                 # Spec: 2025-03-26 lifecycle. Many at once would also end everybody's sessions.
-                return build_refusal(HTTPRefusal(400, f"Invalid Request: a batch holds {MAX_BATCH} "
+                return build_refusal(HTTPError(400, f"Invalid Request: a batch holds {MAX_BATCH} "
                                                  "messages at most, and neither initialize nor "
                                                  "batches"))
             answers = [self.receive(part, headers, session, channel, needs_session)
@@ -6071,7 +5222,7 @@ class Server:
             if headers is None and is_notification(value):
                 return Answer(202)             # on stdio there is no status to refuse it with
             return self._build_error(find_request_id(value), error, era)
-        except HTTPRefusal as refusal:
+        except HTTPError as refusal:
             return build_refusal(refusal)
         if isinstance(message, Request):
             return self._answer(route, channel)
@@ -6083,14 +5234,14 @@ class Server:
         version = session.version if session else (headers or {}).get("mcp-protocol-version")
         return version == BATCH_VERSION
 
-    def _answer(self, route: Route, channel: Channel) -> Answer:
+    def _answer(self, route: RequestContext, channel: Channel) -> Answer:
         """Return the Answer of the handler of a routed request."""
         request = route.message
         try:
             result = self._run_handler(route, channel)
             data = format_message(build_result(request.id, self._complete(result, route)))
             return Answer(200, data)
-        except HTTPRefusal as refusal:         # of a caller whose token has not the item's scopes
+        except HTTPError as refusal:         # of a caller whose token has not the item's scopes
             return build_refusal(refusal, request.id)
         except BaseException as error:      # a handler may also exit or be interrupted; we go on
             return self._build_error(request.id, self._explain(error, request.method), route.era)
@@ -6105,7 +5256,7 @@ class Server:
         self.runtime.log_exception(f"{method} failed")
         return MCPError(INTERNAL_ERROR, "Internal error")
 
-    def _run_handler(self, route: Route, channel: Channel) -> dict:
+    def _run_handler(self, route: RequestContext, channel: Channel) -> dict:
         request, context = route.message, Context(self, route, channel)
         if "requestState" in request.params and route.era == "modern" and (
                 METHODS[request.method].asks):
@@ -6116,7 +5267,8 @@ class Server:
         except InputRequired as pause:
             return pause.result
 
-    def build_asker(self, route: Route, channel: Channel) -> Union[StreamAsker, RoundAsker]:
+    def build_asker(self, route: RequestContext,
+                    channel: Channel) -> Union[StreamAsker, RoundAsker]:
         """Return what asks the client of a request, in the way of its era."""
         if route.era == "modern":
             return RoundAsker(route, self.info["name"], route.subject, self.runtime,
@@ -6134,7 +5286,7 @@ class Server:
             self.runtime.log_exception("an error of the handler's is no JSON")
             return self._build_error(request_id, MCPError(INTERNAL_ERROR, "Internal error"), era)
 
-    def _complete(self, result: dict, route: Route) -> dict:
+    def _complete(self, result: dict, route: RequestContext) -> dict:
         """Return a handler's result with what the protocol adds to every one."""
         if METHODS[route.message.method].cacheable and "inputRequests" not in result:
             result = {**self._cache_hints, **result}
@@ -6486,7 +5638,7 @@ def _decorate(add: Callable, function: Optional[Callable], options: dict) -> Cal
     return decorator if function is None else decorator(function)
 
 
-def build_refusal(refusal: HTTPRefusal, request_id: Union[str, int, None] = None) -> Answer:
+def build_refusal(refusal: HTTPError, request_id: Union[str, int, None] = None) -> Answer:
     """Return the Answer that tells of a refusal: its status, and a JSON-RPC error.
 
     The error has no id where the refused request was not read.
@@ -6629,9 +5781,6 @@ def _find_start(cursor: Optional[str], keys: List[str]) -> int:
                    "(use the nextCursor of a list as it is, or start without one)")
 
 
-# =============================================================================================
-# 14. HANDLER RESULTS
-# =============================================================================================
 # In: what an author's function returned. Out: the result that the protocol wants of its method.
 
 # Type of a content block to the members that it must have.
@@ -6828,224 +5977,7 @@ def build_pong_server() -> Server:
 
 
 # =============================================================================================
-# 15. STATE FILE
-# =============================================================================================
-# Tasks in an SQLite file: they are there after a restart, and for every process that has the file
-# open. Which of those processes still live is known by a small file of each, `FILE-OWNER`, which
-# it keeps locked: the system lets go of a lock when its process ends, however that ends.
-
-STATE_APPLICATION = 0x6d63706b               # "mcpk": marks the file as ours
-STATE_VERSION = 1
-
-
-def open_store(path: Union[str, os.PathLike, None],
-               runtime: Runtime) -> Union[MemoryStore, FileStore]:
-    """Return the store of tasks in a file, or in memory when there is no path.
-
-    The file is made where it is missing. Raises UsageError for one that cannot be used.
-    """
-    if path is None:
-        return MemoryStore(runtime)
-    try:
-        import sqlite3
-    except ImportError:
-        raise UsageError("this Python was built without sqlite3: keep no state file") from None
-    try:
-        path = os.path.realpath(path)    # or SQLite would make what a link leads to, for everybody
-        # What tasks hold is nobody else's business; SQLite gives its other files the same mode.
-        # A file that is there is left alone: closing it would undo what SQLite has locked of it.
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        return FileStore(path, runtime.new_id(), runtime.log)
-    except (OSError, sqlite3.Error) as error:
-        raise UsageError(f"the state file {path} cannot be used: "
-                         f"{getattr(error, 'strerror', None) or error}") from None
-
-
-def _explains_faults(method: Callable) -> Callable:
-    """Have a method of FileStore log what SQLite cannot do, and raise MCPError for the client."""
-    @functools.wraps(method)
-    def run(store: FileStore, *arguments: Any) -> Any:
-        import sqlite3
-        try:
-            return method(store, *arguments)
-        except sqlite3.Error as error:           # a full disk, say
-            store.log(f"the state file {store.path} cannot be used: {error}")
-            raise MCPError(INTERNAL_ERROR, "Internal error: no task can be kept or looked up here "
-                           "at the moment; try again later") from None
-    return run
-
-
-class FileStore:
-    """Keeps tasks in an SQLite file; what its methods do is said at MemoryStore.
-
-    Where the disk or the file cannot do it they raise MCPError, and `log` says why.
-    """
-
-    def __init__(self, path: str, owner: str, log: Callable[[str], None]):
-        self.owner = owner
-        self.path = path
-        self.log = log
-        self._lock = threading.Lock()                # one transaction at a time
-        self._mark: Any = None                       # keeps our owner file locked
-        self._connection = connect_file(path)
-        try:
-            with self._transaction() as run:
-                check_state_file(path, run)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            # Outlives the process in any case; that the power fails may cost the last moments.
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._mark = self._claim()
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def _claim(self) -> Any:
-        """Lock a file in our name, and clear away those of processes that have died."""
-        mark = connect_file(self._owner_path(self.owner), patience=0)
-        mark.execute("PRAGMA journal_mode = MEMORY")
-        mark.execute("BEGIN EXCLUSIVE")
-        with self._transaction() as run:
-            owners = [owner for owner, in run("SELECT id FROM owner")]
-            run("INSERT INTO owner VALUES (?)", (self.owner,))
-        for owner in owners:
-            if not self.is_alive(owner):
-                self._clear(owner)
-        return mark
-
-    def _owner_path(self, owner: str) -> str:
-        return f"{self.path}-{owner}"
-
-    def _clear(self, owner: str) -> None:
-        with contextlib.suppress(OSError):
-            os.remove(self._owner_path(owner))
-        with self._transaction() as run:
-            run("DELETE FROM owner WHERE id = ?", (owner,))
-
-    @contextlib.contextmanager
-    def _transaction(self):
-        """Give a block `execute`, and keep what it does when it ends without an error."""
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection.execute
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:      # a full disk may have ended it already
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    @_explains_faults
-    def add(self, task: Task, room: int) -> bool:
-        """Keep a new task; False where there is no room for it."""
-        with self._transaction() as run:
-            (kept, ended), = run("SELECT count(*), total(is_finished) FROM task")
-            excess = max(0, kept + 1 - room)
-            if ended < excess:
-                return False
-            # Each REPLACE gives a new rowid: their order is that of the last changes.
-            run("DELETE FROM task WHERE rowid IN (SELECT rowid FROM task WHERE is_finished "
-                "ORDER BY rowid LIMIT ?)", (excess,))
-            write_task(run, task)
-            return True
-
-    @_explains_faults
-    def find(self, task_id: str) -> Optional[Task]:
-        """Return the task with this id, else None."""
-        if not task_id.isascii():        # no id of ours; and SQLite takes no lone surrogates
-            return None
-        with self._lock:
-            return read_task(self._connection.execute, task_id)
-
-    @_explains_faults
-    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
-        """Change a task; return it where that changed anything."""
-        with self._transaction() as run:
-            task = read_task(run, task_id)
-            changed = task and change(task)
-            if changed == task:
-                return None
-            write_task(run, changed)
-            return changed
-
-    @_explains_faults
-    def expire(self, now: float) -> None:
-        """Forget the tasks whose time is over."""
-        with self._transaction() as run:
-            run("DELETE FROM task WHERE expires <= ?", (now,))
-
-    @_explains_faults
-    def list_unfinished(self) -> List[str]:
-        """Return the ids of the tasks that have not ended."""
-        with self._lock:
-            rows = self._connection.execute("SELECT id FROM task WHERE NOT is_finished")
-            return [task_id for task_id, in rows]
-
-    def is_alive(self, owner: str) -> bool:
-        """Return whether the process still lives that goes by this name."""
-        path = self._owner_path(owner)
-        return os.path.exists(path) and is_file_locked(path)
-
-    def close(self) -> None:
-        """Let go of the files; what still runs here is then known to be nobody's."""
-        import sqlite3
-        self._mark.close()
-        with contextlib.suppress(sqlite3.Error):     # our name, without a lock, means nobody
-            self._clear(self.owner)
-        with self._lock:
-            self._connection.close()
-
-
-def connect_file(path: str, patience: float = 5.0) -> Any:
-    """Return a connection to an SQLite file that waits `patience` seconds for other processes.
-
-    Any thread may use it, one at a time, and says itself where transactions begin and end.
-    """
-    import sqlite3
-    return sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-
-
-def is_file_locked(path: str) -> bool:
-    """Return whether a process holds the lock on an SQLite file."""
-    import sqlite3
-    with contextlib.closing(connect_file(path, patience=0)) as connection:
-        try:
-            connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            return True
-        return False
-
-
-def check_state_file(path: str, run: Callable) -> None:
-    """Raise UsageError unless a file is a state file of ours; make one of an empty one."""
-    (application,), (version,) = (next(run(f"PRAGMA {name}")) for name
-                                  in ("application_id", "user_version"))
-    (tables,), = run("SELECT count(*) FROM sqlite_master")
-    if tables == 0 and application == 0:
-        run("CREATE TABLE task (id TEXT PRIMARY KEY, is_finished INTEGER, updated REAL, "
-            "expires REAL, data TEXT)")
-        run("CREATE TABLE owner (id TEXT PRIMARY KEY)")
-        run(f"PRAGMA application_id = {STATE_APPLICATION}")
-        run(f"PRAGMA user_version = {STATE_VERSION}")
-    elif (application, version) != (STATE_APPLICATION, STATE_VERSION):
-        raise UsageError(f"{path} is an SQLite file, but not the state file of this version of "
-                         "mcpkit: name another")
-
-
-def read_task(run: Callable, task_id: str) -> Optional[Task]:
-    """Return a task out of a state file, None where it is not there."""
-    row = next(run("SELECT data FROM task WHERE id = ?", (task_id,)), None)
-    return None if row is None else Task(**json.loads(row[0]))
-
-
-def write_task(run: Callable, task: Task) -> None:
-    """Put a task into a state file, in the place of what it was."""
-    run("REPLACE INTO task VALUES (?, ?, ?, ?, ?)",
-        (task.id, task.is_finished, task.updated, task.expires, encode_json(task._asdict())))
-
-
-# =============================================================================================
-# 16. SERVING
+# 12. HTTP SERVER
 # =============================================================================================
 # The shell around a Server: sockets, threads, clocks. HTTP with a thread for each connection, and
 # stdio. Everything that decides lies above; here bytes are moved, in time.
@@ -7314,19 +6246,19 @@ class SocketReader:
         buffer = self._buffer
         size = end if end >= 0 else len(buffer)
         if size > self._limits.max_head:
-            raise HTTPRefusal(431, f"the request line and headers are larger than "
+            raise HTTPError(431, f"the request line and headers are larger than "
                               f"{self._limits.max_head:,} bytes")
         if end < 0 and buffer and not (0x21 <= buffer[0] <= 0x7e or buffer[0] == 0x0d):
-            raise HTTPRefusal(400, "this is not HTTP (a TLS handshake?): the port speaks plain "
+            raise HTTPError(400, "this is not HTTP (a TLS handshake?): the port speaks plain "
                               "HTTP/1.1")
         newline = buffer.find(b"\n", 0, size)
         if newline >= 0 and buffer[newline - 1:newline] != b"\r":
-            raise HTTPRefusal(400, "lines of a head end with CRLF, but one ends with LF alone")
+            raise HTTPError(400, "lines of a head end with CRLF, but one ends with LF alone")
 
     def read_body(self, length: Optional[int]) -> bytes:
         """Return a body of `length` bytes, or a chunked one when it is None.
 
-        Raises HTTPRefusal for broken chunks (400), too much (413), too slow (408), and
+        Raises HTTPError for broken chunks (400), too much (413), too slow (408), and
         ConnectionError when the client vanishes in the middle.
         """
         if length is not None and length <= len(self._buffer):
@@ -7342,7 +6274,7 @@ class SocketReader:
             try:
                 part, self._buffer = chunked.feed(self._buffer)
             except ValueError as error:
-                raise HTTPRefusal(400, str(error)) from None
+                raise HTTPError(400, str(error)) from None
             if chunked.announced > self._limits.max_body:
                 raise refuse_size(self._limits.max_body)
             parts.append(part)
@@ -7369,7 +6301,7 @@ class SocketReader:
         if deadline is not None:
             self._is_idle_patience = False
             if time.monotonic() >= deadline:
-                raise HTTPRefusal(408, f"the request did not arrive within "
+                raise HTTPError(408, f"the request did not arrive within "
                                   f"{self._limits.read_seconds:g} s")
             set_patience(self._sock, socket.SO_RCVTIMEO, max(0.001, deadline - time.monotonic()))
         elif not self._is_idle_patience:
@@ -7380,7 +6312,7 @@ class SocketReader:
         except (socket.timeout, BlockingIOError):
             if deadline is None:
                 return False
-            raise HTTPRefusal(408, f"the request did not arrive within "
+            raise HTTPError(408, f"the request did not arrive within "
                               f"{self._limits.read_seconds:g} s") from None
         self._buffer = self._buffer + data if self._buffer else data
         return bool(data)
@@ -7624,7 +6556,7 @@ class HTTPHandler(socketserver.BaseRequestHandler):
         self.welcomed = now
         try:
             known = access.identify(parse_bearer(self.head.headers["authorization"]))
-        except HTTPRefusal:
+        except HTTPError:
             return False
         return known[:2] == self.principal[:2]           # subject and scopes
 
@@ -7646,7 +6578,7 @@ class HTTPHandler(socketserver.BaseRequestHandler):
             self.started = self.welcomed = time.monotonic()
             admission, head = self._admit(data), self.head
             if self.server.is_stopping:
-                raise HTTPRefusal(503, "this server is stopping", (("Retry-After", "1"),))
+                raise HTTPError(503, "this server is stopping", (("Retry-After", "1"),))
             if admission.expects_continue:
                 self.send_bytes(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = self.reader.read_body(admission.length)
@@ -7657,7 +6589,7 @@ class HTTPHandler(socketserver.BaseRequestHandler):
                 self.serve_document(head, admission.document)
             if admission.document is None or admission.document.is_logged:
                 self.log()
-        except HTTPRefusal as refusal:
+        except HTTPError as refusal:
             # What was not read of this request must never be taken for the next one.
             self.close_connection = True
             self.send_answer(build_refusal(refusal))
@@ -7667,12 +6599,12 @@ class HTTPHandler(socketserver.BaseRequestHandler):
             self.close_connection = True
             self.server.log_debug(f"connection lost: {error}")
 
-    def _admit(self, data: bytes) -> Admission:
-        """Return the Admission of a head; of one that is refused, keep what can be told of it."""
+    def _admit(self, data: bytes) -> CheckedRequest:
+        """Return the CheckedRequest of a head; of one that is refused, keep what can be said."""
         self.omits_body = data.startswith(b"HEAD ")
         try:
             admission = self.server.admit(data)
-        except HTTPRefusal:
+        except HTTPError:
             self.head = find_head(data, self.server.policy)
             self.origin = find_allowed_origin(self.head, self.server.policy)
             raise
@@ -7699,7 +6631,7 @@ class HTTPHandler(socketserver.BaseRequestHandler):
         try:
             value = parse_json(body, mcp.limits.max_depth)
         except ValueError as error:
-            answer = build_refusal(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
+            answer = build_refusal(HTTPError(400, f"Parse error: {error}", code=PARSE_ERROR))
         else:
             channel.value = value
             if session is not None:
@@ -7757,7 +6689,7 @@ class HTTPHandler(socketserver.BaseRequestHandler):
             raise refuse_session(head.headers)
         version = head.headers.get("mcp-protocol-version", session.version)
         if version not in LEGACY_VERSIONS:
-            raise HTTPRefusal(400, str(refuse_version(version).message))
+            raise HTTPError(400, str(refuse_version(version).message))
         return session
 
     def serve_options(self, head: Head, body: bytes) -> None:
@@ -7957,8 +6889,8 @@ class HTTPService(socketserver.TCPServer):
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
 
-    def _admit_caller(self, data: bytes) -> Admission:
-        """Return the Admission of a request head with its principal, or raise HTTPRefusal.
+    def _admit_caller(self, data: bytes) -> CheckedRequest:
+        """Return the CheckedRequest of a request head with its principal, or raise HTTPError.
 
         What bytes say stays true; whether a token is good does not, and is asked each time.
         """
@@ -8048,7 +6980,7 @@ class HTTPService(socketserver.TCPServer):
 
     def _refuse_connection(self, request: socket.socket) -> None:
         """Tell a connection that there is no room for it, without waiting for anything."""
-        refusal = HTTPRefusal(503, f"there are {self.mcp.limits.max_connections} connections "
+        refusal = HTTPError(503, f"there are {self.mcp.limits.max_connections} connections "
                               "already: try again soon")
         body = build_refusal(refusal).data
         try:
@@ -8221,7 +7153,7 @@ class StdioService:
         try:
             value = parse_json(line, self._mcp.limits.max_depth)
         except ValueError as error:
-            self._refuse(HTTPRefusal(400, f"Parse error: {error}", code=PARSE_ERROR))
+            self._refuse(HTTPError(400, f"Parse error: {error}", code=PARSE_ERROR))
             return
         self._cancel(find_cancelled_id(value))
         channel, limit = StdioChannel(self, value), self._mcp.limits.max_connections
@@ -8274,7 +7206,7 @@ class StdioService:
             self._running.discard(channel)
             self._changed.notify_all()
 
-    def _refuse(self, refusal: HTTPRefusal) -> None:
+    def _refuse(self, refusal: HTTPError) -> None:
         self._write_answer(build_refusal(refusal))
         self._requests.write(refusal.status, None)
 
@@ -8426,271 +7358,7 @@ def pin_process(number: int) -> bool:
 
 
 # =============================================================================================
-# 17. WORKERS
-# =============================================================================================
-# Processes that serve one address together. The first binds it, forks the workers and looks after
-# them; it runs no server and has no threads, for only such a process may fork. Workers have nothing
-# in common but the listening socket, so a server that keeps something in memory can have none.
-
-
-def check_workers(count: int, stdio: bool) -> None:
-    """Raise UsageError where this process can have no workers."""
-    if type(count) is not int or count < 1:
-        raise UsageError(f"workers is a number of processes, but is {shorten(count)}")
-    if stdio:
-        raise UsageError("--stdio is a conversation with one process: leave out --workers")
-    if not hasattr(os, "fork"):
-        raise UsageError("--workers forks, which this system cannot: start several servers on "
-                         "ports of their own, with --instance, behind a proxy")
-    if threading.active_count() > 1:
-        raise UsageError("--workers forks, which a program with threads cannot: start none before "
-                         "run(), or have `mcpkit.py serve FILE --workers N` load the file")
-
-
-def check_shareable(server: Server) -> None:
-    """Raise UsageError for a server that keeps in memory what other processes would not know."""
-    if server.keeps_sessions:
-        raise UsageError("workers do not know each other's sessions: serve without them "
-                         "(--no-sessions), or start several servers with --instance behind a proxy")
-    if TASKS_EXTENSION in server.features and isinstance(server.tasks.store, MemoryStore):
-        raise UsageError("workers do not know each other's tasks unless a file has them: name one "
-                         "with --state")
-
-
-def run_workers(make: Callable[[], Server], count: int, pin: bool, host: str = "127.0.0.1",
-                port: int = 8000, **options: Any) -> None:
-    """Serve what `make` returns, in each of `count` processes, until told to stop.
-
-    Each makes it for itself, after the fork; SIGHUP begins them anew, one after the other. A worker
-    leaves by `os._exit`, so what a file has registered with `atexit` is not called.
-    """
-    listener = take_listener() or open_listener(host, port)
-    secret, first = os.urandom(32), os.getpid()
-
-    def serve(number: int, tell: Callable[[str], None], is_told: Callable[[], Any]) -> None:
-        if pin:
-            pin_process(first + number)      # counted from our id: other servers have other cores
-        with contextlib.closing(make()) as server:
-            check_shareable(server)
-            if not os.environ.get("MCPKIT_SECRET"):
-                server.runtime = server.runtime._replace(secret=secret)
-            service = HTTPService(server, listener=listener, **options)
-            tell(describe_service(service, f" with {count} worker{'s' * (count > 1)}"))
-            run_until_told(service, is_told)
-
-    Workers(count, serve, listener).run()
-
-
-class Worker(NamedTuple):
-    """A process that serves, as the one that started it knows it."""
-
-    pid: int
-    started: float
-    greeting: str                          # what it said when it was ready
-
-
-class Slot:
-    """Where a worker is to be, and what is known of those who were there."""
-
-    def __init__(self, number: int):
-        self.number = number
-        self.worker: Optional[Worker] = None
-        self.due = 0.0                     # when it is to be filled, if it is empty
-        self._deaths = 0                   # one soon after the other
-
-    def vacate(self, now: float) -> float:
-        """Empty it, for a worker has died; return the seconds until it is to be filled again.
-
-        They are none for the first, and double for each that followed another soon.
-        """
-        if self.worker is not None and now - self.worker.started >= STEADY_SECONDS:
-            self._deaths = 0
-        delay = min(REPLACE_SECONDS * 2 ** (self._deaths - 1), REPLACE_MOST_SECONDS)
-        delay = delay if self._deaths else 0.0
-        self._deaths, self.worker, self.due = min(self._deaths + 1, 20), None, now + delay
-        return delay
-
-
-class Workers:
-    """The processes in a number of places, from their start to their end.
-
-    What a worker does is `serve(number, tell, is_told)`: it calls `tell` with a greeting once it
-    serves, and returns after `is_told` says so. A MCPKitError that it raises instead is passed on.
-    """
-
-    def __init__(self, count: int, serve: Callable, listener: socket.socket):
-        self._serve = serve
-        self._listener = listener          # of all of us
-        self._pid = os.getpid()
-        self._had_terminal = has_terminal()
-        self._told: List[int] = []         # signals about which nothing has been done
-        self._slots = [Slot(number) for number in range(count)]
-        self._leaving: List[Worker] = []   # told to stop; nobody takes their place
-
-    def run(self) -> None:
-        """Have every place filled until a signal tells us to stop.
-
-        Raises UsageError when one of the first workers does not come to serve.
-        """
-        with catch_signals(lambda number, _: self._told.append(number)):
-            try:
-                for slot in self._slots:
-                    self._fill(slot)
-                    if slot.number == 0 and slot.worker is not None:
-                        print_out(slot.worker.greeting)
-                        flush_out()
-                while not self._is_told():
-                    self._look_after()
-                    time.sleep(0.1)
-            finally:
-                self._stop()
-
-    def _is_told(self) -> bool:
-        """Return whether we are to stop; SIGHUP says so only where it means a closed terminal."""
-        if not self._told:
-            return False
-        import signal
-        return any(number != signal.SIGHUP for number in self._told) or (
-            self._had_terminal and not has_terminal())
-
-    def _look_after(self) -> None:
-        """Begin the workers anew where we were told to; see who has died, and replace them."""
-        if self._told:                     # by SIGHUP, or we would stop
-            self._told.clear()
-            self._reload()
-        self._leaving = [worker for worker in self._leaving if find_end(worker.pid) is None]
-        for slot in self._slots:
-            end = None if slot.worker is None else find_end(slot.worker.pid)
-            if end is not None:
-                self._vacate(slot, f"worker {slot.worker.pid} {end}")
-            if slot.worker is None and slot.due <= time.monotonic():
-                try:
-                    self._fill(slot)
-                except UsageError as error:
-                    self._vacate(slot, str(error))
-
-    def _vacate(self, slot: Slot, cause: str) -> None:
-        delay = slot.vacate(time.monotonic())
-        log_line(f"{cause}: another takes its place" + (f" in {delay:g} s" if delay else ""))
-
-    def _reload(self) -> None:
-        """Put a new worker in each place; when one does not come to serve, leave the rest."""
-        for slot in self._slots:
-            former = slot.worker
-            try:
-                self._fill(slot)
-            except UsageError as error:
-                log_line(f"not reloaded: {error}")
-                return
-            if slot.worker is former:      # we are told to stop
-                return
-            self._dismiss(former)
-        log_line("reloaded")
-
-    def _fill(self, slot: Slot) -> None:
-        """Put a new worker in a place once it serves, unless we are told to stop meanwhile.
-
-        Raises UsageError when it does not come to serve.
-        """
-        import signal
-        reader, writer = os.pipe()
-        flush_out()
-        pid = os.fork()
-        if pid == 0:
-            self._work(slot.number, writer)
-        os.close(writer)
-        word = self._await_word(reader)
-        os.close(reader)
-        if word[:1] == "+":
-            slot.worker = Worker(pid, time.monotonic(), word[1:])
-            return
-        os.kill(pid, signal.SIGKILL)
-        end = find_end(pid, waits=True)
-        if not self._is_told():
-            raise UsageError(word[1:] or f"a worker {end} before it served")
-
-    def _await_word(self, reader: int) -> str:
-        """Return what a worker says: + and its greeting, - and an error, or nothing."""
-        deadline = time.monotonic() + WORKER_SECONDS
-        while not self._is_told():
-            if select.select([reader], [], [], 0.1)[0]:
-                return os.read(reader, 65536).decode("utf-8", "replace")
-            if time.monotonic() > deadline:
-                return f"-a worker did not come to serve within {WORKER_SECONDS:g} s"
-        return ""
-
-    def _work(self, number: int, writer: int) -> None:
-        """Be a worker, in the process that has just been forked, to its end."""
-        import signal
-
-        def tell(greeting: str) -> None:
-            os.write(writer, b"+" + greeting.encode("utf-8", "replace"))
-
-        def is_told() -> bool:             # Ctrl-C and SIGHUP are for our parent to understand
-            return signal.SIGTERM in self._told or os.getppid() != self._pid
-
-        code = 1
-        try:
-            self._serve(number, tell, is_told)
-            code = 0
-        except MCPKitError as error:
-            os.write(writer, b"-" + str(error).encode("utf-8", "replace"))
-        except BaseException:
-            log_exception("a worker failed")
-        finally:                           # what called us goes on in our parent alone
-            with contextlib.suppress(Exception):
-                flush_out()
-            os._exit(code)
-
-    def _dismiss(self, worker: Optional[Worker]) -> None:
-        """Tell a worker to stop, if there is one."""
-        import signal
-        if worker is not None:
-            self._leaving.append(worker)
-            with contextlib.suppress(OSError):         # it has died, and may have been reaped
-                os.kill(worker.pid, signal.SIGTERM)
-
-    def _stop(self) -> None:
-        """Have all workers end; by force those that take too long, and all on a second signal."""
-        import signal
-        self._told.clear()
-        self._listener.close()
-        for slot in self._slots:
-            self._dismiss(slot.worker)
-        deadline = time.monotonic() + STOP_SECONDS + 0.8
-        while self._leaving:
-            if self._told or time.monotonic() > deadline:
-                for worker in self._leaving:
-                    os.kill(worker.pid, signal.SIGKILL)
-            time.sleep(0.02)
-            self._leaving = [worker for worker in self._leaving if find_end(worker.pid) is None]
-        if self._told:
-            os._exit(128 + self._told[0])
-
-
-def find_end(pid: int, waits: bool = False) -> Optional[str]:
-    """Return how a process of ours has ended, or None while it runs, unless one waits for it."""
-    try:
-        ended, status = os.waitpid(pid, 0 if waits else os.WNOHANG)
-    except ChildProcessError:              # somebody else has asked for it
-        return "ended"
-    if not ended:
-        return None
-    code = os.waitstatus_to_exitcode(status)
-    return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
-
-
-def has_terminal() -> bool:
-    """Return whether there is a terminal that this process would end with."""
-    try:
-        os.close(os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY))
-        return True
-    except OSError:
-        return False
-
-
-# =============================================================================================
-# 18. CLIENT
+# 14. CLIENT MESSAGES
 # =============================================================================================
 # In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
 # decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
@@ -8709,7 +7377,7 @@ class Incoming(NamedTuple):
     text: str = ""
 
 
-class Conversation:
+class ClientSession:
     """What a client knows of its peer, and so how it talks to it.
 
     `era` is None until it is known. Owned by one Client, which changes it under its lock.
@@ -9172,1154 +7840,14 @@ def check_header(name: str, value: str) -> None:
 
 
 # =============================================================================================
-# 19. AUTHORIZATION
-# =============================================================================================
-# In: what a server that refuses us says, and the documents and answers it leads to. Out: whom to
-# ask for a token, for what, and in which words. Clock, randomness and signatures come in as
-# arguments. What comes from outside is compared before it is believed, strings as they are: two
-# spellings of one URL are two issuers. Spec: 2026-07-28 basic/authorization.
-
-ISSUER_METADATA_PATH = "/.well-known/oauth-authorization-server"      # RFC 8414, 3
-OPENID_METADATA_PATH = "/.well-known/openid-configuration"
-FORM_TYPE = "application/x-www-form-urlencoded"
-JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"            # RFC 7523
-TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"    # RFC 8693
-CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"
-TOKEN_SCHEMES = {"bearer": "Bearer", "dpop": "DPoP"}
-
-# How a token is got, and what the registration of a client that does so lists.
-GRANTS = {
-    "authorization_code": ["authorization_code", "refresh_token"],
-    "client_credentials": ["client_credentials"],
-    "jwt_bearer": [JWT_BEARER],
-    "stored": [],                          # only as long as an earlier login lasts
-}
-
-# Spec: extensions/auth: what a client declares that gets its tokens in this way.
-GRANT_EXTENSIONS = {"client_credentials": META_PREFIX + "oauth-client-credentials",
-                    "token_exchange": META_PREFIX + "enterprise-managed-authorization"}
-
-
-class Demand(NamedTuple):
-    """What a 401 or 403 asks of the client. Spec: RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 9."""
-
-    error: str = ""
-    scopes: Tuple[str, ...] = ()
-    metadata_url: Optional[str] = None
-
-
-def read_demand(headers: Headers) -> Demand:
-    """Return what the challenges for a token ask, those of other schemes passed over."""
-    params = join_params(challenge for challenge in parse_challenges(
-        headers.get("www-authenticate", "")) if challenge.scheme in TOKEN_SCHEMES)
-    return Demand(params.get("error", ""), split_scopes(params.get("scope")),
-                  params.get("resource_metadata"))
-
-
-def split_scopes(value: Any) -> Tuple[str, ...]:
-    """Return the scopes in a text or a list, each once; what can be none is left out."""
-    names = re.split(r"[\s,]+", value) if isinstance(value, str) else find_list(value)
-    return tuple(dict.fromkeys(name for name in names
-                               if isinstance(name, str) and re.fullmatch(_SCOPE, name)))
-
-
-def find_list(value: Any) -> list:
-    """Return a peer's value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-# ---- documents: who issues the tokens of a resource, and how
-
-def list_resource_metadata_urls(url: str, named: Optional[str]) -> List[str]:
-    """Return where the metadata of the resource at a URL may be, in the order of asking.
-
-    `named` is what the challenge names. Spec: Protected Resource Metadata Discovery Requirements.
-    """
-    origin, path = split_resource(url.partition("?")[0])
-    root = origin + RESOURCE_METADATA_PATH
-    return list(dict.fromkeys(([named] if named else []) + [root + path, root]))
-
-
-def list_resource_names(url: str) -> List[str]:
-    """Return the names that the resource at a URL may have: its own, and those of what holds it."""
-    origin, path = split_resource(url.partition("?")[0])
-    parts = path.rstrip("/").split("/")
-    names = [origin + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
-    return [spelling for name in names for spelling in (name, name + "/")]
-
-
-def list_issuer_metadata_urls(issuer: str) -> List[str]:
-    """Return where an authorization server's metadata may be, in the order of asking.
-
-    Spec: Authorization Server Metadata Discovery.
-    """
-    origin, path = split_resource(issuer)
-    path = path.rstrip("/")
-    appended = [origin + path + OPENID_METADATA_PATH] if path else []
-    return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
-
-
-def check_their_url(what: str, url: Any, author: str) -> str:
-    """Return a URL that the server at the URL `author` names; ProtocolError unless it is https.
-
-    It may be http on this machine where its author is there too: nobody else has us ask what only
-    we can reach. Spec: security best practices, Server-Side Request Forgery.
-    """
-    try:
-        check_secure_url(what, url)
-    except UsageError as error:
-        raise ProtocolError(str(error)) from None
-    if url.startswith("http:") and not is_on_loopback(author):
-        raise ProtocolError(f"{what} is at {shorten(url)}, on this machine, says a server that is "
-                            "elsewhere: nothing is asked there")
-    if not re.fullmatch(r"[!-~]+", url):
-        raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
-    return url
-
-
-def check_issuer(name: Any, author: str) -> str:
-    """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
-    check_their_url("an authorization server", name, author)
-    if re.search(r"[?#]", name):
-        raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
-    return name
-
-
-class Resource(NamedTuple):
-    """A protected resource, as it names itself, and the issuers of its tokens."""
-
-    name: str
-    issuers: Tuple[str, ...]
-    scopes: Tuple[str, ...] = ()
-
-
-def parse_resource_metadata(document: dict, url: str) -> Resource:
-    """Return the Resource in the metadata of the endpoint at a URL; ProtocolError if not its.
-
-    Spec: RFC 9728, 3.3: a document about something else is not to be used.
-    """
-    name, issuers = document.get("resource"), find_list(document.get("authorization_servers"))
-    names = list_resource_names(url)
-    if name not in names:
-        raise ProtocolError(f"the metadata is of the resource {shorten(name)}, not of {names[0]}: "
-                            "a token for it would be meant for somebody else")
-    if not issuers:
-        raise ProtocolError("the resource metadata names no authorization_servers")
-    return Resource(name, tuple(check_issuer(issuer, url) for issuer in issuers),
-                    split_scopes(document.get("scopes_supported")))
-
-
-class Issuer(NamedTuple):
-    """An authorization server, as its metadata describes it. Spec: RFC 8414, 2."""
-
-    name: str
-    token_endpoint: str
-    authorization_endpoint: Optional[str] = None
-    registration_endpoint: Optional[str] = None
-    scopes: Tuple[str, ...] = ()
-    auth_methods: Tuple[str, ...] = ()
-    challenge_methods: Tuple[str, ...] = ()
-    sends_iss: bool = False
-    reads_client_metadata: bool = False
-
-
-def parse_issuer_metadata(document: dict, name: str) -> Issuer:
-    """Return the Issuer in a document; ProtocolError if it is of another one, or of no use."""
-    if document.get("issuer") != name:
-        raise ProtocolError(f"the metadata of the issuer {name} says that it is of "
-                            f"{shorten(document.get('issuer'))}: they must be equal")
-    endpoints = {key: document.get(key) for key in (
-        "token_endpoint", "authorization_endpoint", "registration_endpoint")}
-    if endpoints["token_endpoint"] is None:
-        raise ProtocolError(f"the metadata of {name} has no token_endpoint")
-    for key, url in endpoints.items():
-        if url is not None:
-            check_their_url(f"the {key} of {name}", url, name)
-    methods = document.get("token_endpoint_auth_methods_supported")
-    return Issuer(
-        name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
-        auth_methods=tuple(find_list(methods)) or ("client_secret_basic",),    # as RFC 8414 says
-        challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
-        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
-        reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
-
-
-def check_can_log_in(issuer: Issuer) -> None:
-    """Raise ProtocolError unless an issuer takes a person's login in a safe way.
-
-    Spec: security-considerations, Authorization Code Protection.
-    """
-    if issuer.authorization_endpoint is None:
-        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so nobody can log in")
-    if "S256" not in issuer.challenge_methods:
-        raise ProtocolError(f"{issuer.name} does not say that it supports PKCE with S256 (its "
-                            "code_challenge_methods_supported is "
-                            f"{shorten(list(issuer.challenge_methods))}): a stolen code could be "
-                            "used there, so nobody logs in")
-
-
-def choose_scopes(given: Tuple[str, ...], demand: Demand, resource: Resource, issuer: Issuer,
-                  earlier: Tuple[str, ...], is_login: bool) -> Tuple[str, ...]:
-    """Return the scopes to ask for: `given` ones, or as demanded, or all that the resource has.
-
-    What was asked `earlier`, and what is demanded now, is never left out, or the next call might
-    miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
-    """
-    first = given or demand.scopes or resource.scopes
-    offline = ("offline_access",) if is_login and "offline_access" in issuer.scopes else ()
-    later = demand.scopes if earlier else ()
-    return tuple(dict.fromkeys((*first, *earlier, *later, *offline)))
-
-
-# ---- the client, and how it proves that it is the one
-
-class ClientIdentity(NamedTuple):
-    """What this client is to one issuer; nothing of it goes to another one."""
-
-    client_id: str
-    client_secret: Optional[str] = None
-    auth_method: str = "none"
-    redirect_uri: Optional[str] = None
-
-
-def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
-    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
-    able = ["private_key_jwt"] if has_key else (
-        ["client_secret_basic", "client_secret_post", "none"] if has_secret else ["none"])
-    return next((method for method in able if method in issuer.auth_methods), able[0])
-
-
-def build_registration(issuer: Issuer, name: str, application_type: str, redirect_uri: str,
-                       scopes: Tuple[str, ...]) -> dict:
-    """Return the request that registers a client at an issuer. Spec: RFC 7591, 2; SEP-837."""
-    methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
-               if method in issuer.auth_methods]
-    return without_none({
-        "client_name": name, "redirect_uris": [redirect_uri], "response_types": ["code"],
-        "grant_types": GRANTS["authorization_code"], "application_type": application_type,
-        "token_endpoint_auth_method": (methods or ["none"])[0],
-        "scope": " ".join(scopes) or None})
-
-
-def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> ClientIdentity:
-    """Return the ClientIdentity that an issuer has registered; raises ProtocolError."""
-    client_id, secret = document.get("client_id"), document.get("client_secret")
-    if not isinstance(client_id, str) or not client_id:
-        raise ProtocolError(f"{issuer.name} registered this client without a client_id")
-    secret = secret if isinstance(secret, str) and secret else None
-    method = document.get("token_endpoint_auth_method")
-    if method not in ("none", "client_secret_post", "client_secret_basic"):
-        method = choose_auth_method(issuer, secret is not None, False)
-    return ClientIdentity(client_id, secret, method, redirect_uri)
-
-
-def _present_none(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id}
-
-
-def _present_post(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id, "client_secret": client.client_secret or ""}
-
-
-def _present_basic(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
-    return {"Authorization": "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")}, {}
-
-
-def _present_assertion(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
-                "client_assertion": assertion}
-
-
-# A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
-CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
-    "none": _present_none, "client_secret_post": _present_post,
-    "client_secret_basic": _present_basic, "private_key_jwt": _present_assertion}
-
-
-# ---- forms and queries. Spec: RFC 6749, appendix B.
-
-def format_percent(text: str) -> str:
-    """Return text with all but letters, digits and -._~ as %XX escapes of UTF-8."""
-    return re.sub(rb"[^A-Za-z0-9\-._~]", lambda match: b"%%%02X" % match.group()[0],
-                  text.encode("utf-8", "surrogatepass")).decode("ascii")
-
-
-def format_form(members: Mapping[str, str]) -> str:
-    """Return members as a form, or as the query of a URL."""
-    return "&".join(f"{format_percent(name)}={format_percent(text)}"
-                    for name, text in members.items())
-
-
-def parse_form(text: str) -> Dict[str, str]:
-    """Return the members of a form or query; ProtocolError for one that comes twice."""
-    members: Dict[str, str] = {}
-    for part in filter(None, text.split("&")):
-        name, _, value = (parse_percent(piece.replace("+", " ")) for piece in part.partition("="))
-        if name in members:
-            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
-        members[name] = value
-    return members
-
-
-# ---- a person's login
-
-def encode_base64url(data: bytes) -> str:
-    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
-
-
-def build_code_challenge(verifier: str) -> str:
-    """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
-    import hashlib
-    return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
-
-
-def build_login_url(issuer: Issuer, client: ClientIdentity, resource: str,
-                    scopes: Tuple[str, ...], state: str, verifier: str) -> str:
-    """Return the URL at which a person logs in."""
-    query = without_none({
-        "response_type": "code", "client_id": client.client_id,
-        "redirect_uri": client.redirect_uri, "scope": " ".join(scopes) or None, "state": state,
-        "code_challenge": build_code_challenge(verifier), "code_challenge_method": "S256",
-        "resource": resource})
-    url = issuer.authorization_endpoint or ""
-    return url + ("&" if "?" in url else "?") + format_form(query)
-
-
-def read_redirect(url: str, state: str, issuer: Issuer) -> str:
-    """Return the code in the URL to which a login was sent back; raises ProtocolError.
-
-    What is not proven to come from this login and this issuer is neither used nor shown.
-    Spec: Authorization Response Validation; RFC 9207, 2.4.
-    """
-    import hmac
-    members = parse_form(url.partition("#")[0].partition("?")[2])
-    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
-                               state.encode("ascii")):
-        raise ProtocolError("the answer does not belong to this login (its state is another one): "
-                            "use the whole URL that the browser was sent to, and log in anew")
-    if "iss" not in members and issuer.sends_iss:
-        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
-                            f"{issuer.name} says that it always does: it may come from another")
-    if members.get("iss", issuer.name) != issuer.name:
-        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
-                            f"from {issuer.name}: nothing of it was used")
-    if "error" in members:
-        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
-    if not members.get("code"):
-        raise ProtocolError("the answer of the login has no code")
-    return members["code"]
-
-
-# ---- tokens
-
-class GrantError(ProtocolError):
-    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
-
-    def __init__(self, code: str, description: str, issuer: str):
-        super().__init__(f"{issuer} refused: {shorten(code)}"
-                         + (f" ({shorten(description)})" if description else ""))
-        self.code = code
-
-
-class TokenRecord(NamedTuple):
-    """An access token and all that is needed to use and to renew it.
-
-    `scopes` are those that were asked for, `granted` those that it has, `endpoints` the URLs that
-    wanted it. `expires_at` counts seconds since 1970, None: nobody said.
-    """
-
-    issuer: str
-    resource: str
-    client: ClientIdentity
-    access_token: str
-    token_type: str = "Bearer"
-    scopes: Tuple[str, ...] = ()
-    granted: Tuple[str, ...] = ()
-    refresh_token: Optional[str] = None
-    expires_at: Optional[float] = None
-    endpoints: Tuple[str, ...] = ()
-
-    @property
-    def authorization(self) -> str:
-        """The header that presents it."""
-        return f"{self.token_type} {self.access_token}"
-
-
-def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float) -> TokenRecord:
-    """Return a record with what a token endpoint gave, else as it was asked.
-
-    Raises GrantError when it refused, ProtocolError when its answer is of no use.
-    """
-    answer = answer if isinstance(answer, dict) else {}
-    if status >= 500:
-        raise ProtocolError(f"the token endpoint of {asked.issuer} fails (HTTP {status})")
-    if status != 200 or "error" in answer:
-        code = answer.get("error")
-        raise GrantError(code if isinstance(code, str) else f"HTTP {status}",
-                         str(answer.get("error_description") or ""), asked.issuer)
-    token, kind = answer.get("access_token"), str(answer.get("token_type", "Bearer")).lower()
-    if kind not in TOKEN_SCHEMES or not isinstance(token, str) or not parse_bearer(
-            f"Bearer {token}"):
-        raise ProtocolError(f"{asked.issuer} gave no token that can be used (token_type "
-                            f"{shorten(kind)})")
-    if asked.token_type == "DPoP" and kind != "dpop":
-        raise ProtocolError(f"{asked.issuer} gave a token that is not bound to our key, though "
-                            "one was asked for (DPoP)")
-    seconds, refresh_token = answer.get("expires_in"), answer.get("refresh_token")
-    return asked._replace(
-        access_token=token, token_type=TOKEN_SCHEMES[kind],
-        granted=split_scopes(answer.get("scope")) or asked.granted or asked.scopes,
-        # Spec: RFC 6749, 6: a new one replaces the old, none leaves it as it is.
-        refresh_token=refresh_token if isinstance(refresh_token, str) else asked.refresh_token,
-        expires_at=now + min(max(seconds, 0), 1e9) if _is_number(seconds) else None)
-
-
-def parse_token_record(value: Any) -> Optional[TokenRecord]:
-    """Return the TokenRecord in the JSON value of one, None where it is damaged."""
-    try:
-        record = TokenRecord(**{**value, "client": ClientIdentity(**value["client"])})
-        record = record._replace(**{name: tuple(getattr(record, name))
-                                    for name in ("scopes", "granted", "endpoints")})
-    except (TypeError, KeyError):
-        return None
-    return record if _is_whole(record) else None
-
-
-def _is_whole(record: TokenRecord) -> bool:
-    """Return whether what was read from a file can be used without another look."""
-    client = record.client
-    texts = (record.issuer, record.resource, record.access_token, record.token_type,
-             client.client_id, client.auth_method, *record.scopes, *record.granted,
-             *record.endpoints)
-    options = (record.refresh_token, client.client_secret, client.redirect_uri)
-    return (all(isinstance(text, str) and text for text in texts)
-            and all(option is None or isinstance(option, str) for option in options)
-            and (record.expires_at is None or _is_number(record.expires_at))
-            and client.auth_method in CLIENT_AUTH and record.token_type in TOKEN_SCHEMES.values()
-            and bool(parse_bearer(f"Bearer {record.access_token}")))
-
-
-class Tokens:
-    """Token records, one for each issuer and resource."""
-
-    def __init__(self, records: Iterable[TokenRecord] = ()):
-        self._records = {(record.issuer, record.resource): record for record in records}
-
-    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
-        """Return the record of an issuer and a resource."""
-        return self._records.get((issuer, resource))
-
-    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
-        """Return the record that was last got for the endpoint at a URL."""
-        found = [record for record in self._records.values() if url in record.endpoints]
-        return found[-1] if found else None
-
-    def put(self, record: TokenRecord) -> None:
-        """Keep a record as the only one that serves its endpoints."""
-        self.drop(lambda other: other.issuer == record.issuer
-                  and other.resource == record.resource)
-        for key, other in self._records.items():
-            self._records[key] = other._replace(endpoints=tuple(
-                url for url in other.endpoints if url not in record.endpoints))
-        self._records[record.issuer, record.resource] = record
-
-    def drop(self, concerns: Callable[[TokenRecord], bool]) -> int:
-        """Forget the records that concern somebody, and return how many there were."""
-        dropped = [key for key, record in self._records.items() if concerns(record)]
-        for key in dropped:
-            del self._records[key]
-        return len(dropped)
-
-    def to_json(self) -> dict:
-        """Return all records as one JSON value."""
-        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
-                                         for record in self._records.values()]}
-
-
-def parse_tokens(value: Any) -> Tokens:
-    """Return the Tokens in the JSON value of some; a record that is damaged is left out."""
-    records = find_list(value.get("tokens")) if isinstance(value, dict) else []
-    return Tokens(filter(None, map(parse_token_record, records)))
-
-
-# ---- signatures. Spec: RFC 7515; RFC 7518, 3.4; RFC 7523, 3; RFC 9449, 4.
-
-def build_jwt(header: dict, claims: dict, sign: Callable[[bytes], bytes]) -> str:
-    """Return claims as a signed token; `sign` gives the ES256 signature of bytes, in DER."""
-    text = ".".join(encode_base64url(format_message(part))
-                    for part in ({"alg": "ES256", **header}, claims))
-    return f"{text}.{encode_base64url(parse_signature(sign(text.encode('ascii'))))}"
-
-
-def parse_signature(data: bytes) -> bytes:
-    """Return an ECDSA signature over P-256 as 64 bytes: what DER writes as two numbers."""
-    numbers, rest = [], data[2:]
-    while len(rest) > 2 and rest[0] == 2 and len(rest) >= 2 + rest[1]:
-        end = 2 + rest[1]
-        numbers.append(rest[2:end].lstrip(b"\0").rjust(32, b"\0"))
-        rest = rest[end:]
-    if rest or [len(number) for number in numbers] != [32, 32]:
-        raise UsageError("the signature is not one of a P-256 key, which ES256 takes")
-    return b"".join(numbers)
-
-
-def parse_public_key(data: bytes) -> dict:
-    """Return the JWK of a P-256 public key in DER, whose last 65 bytes are its point."""
-    if len(data) != 91 or data[-65] != 4:
-        raise UsageError("the key is not a P-256 key, which ES256 takes")
-    return {"kty": "EC", "crv": "P-256", "x": encode_base64url(data[-64:-32]),
-            "y": encode_base64url(data[-32:])}
-
-
-def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) -> dict:
-    """Return what a client says to prove that it is itself."""
-    return {"iss": client_id, "sub": client_id, "aud": issuer, "jti": token_id,
-            "iat": int(now), "exp": int(now) + ASSERTION_SECONDS}
-
-
-def build_proof_claims(method: str, url: str, token_id: str, now: float,
-                       access_token: Optional[str], nonce: Optional[str]) -> dict:
-    """Return what a DPoP proof says of one request: it fits no other."""
-    import hashlib
-    digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
-    return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
-                         "iat": int(now), "ath": digest, "nonce": nonce})
-
-
-# =============================================================================================
-# 20. TRANSCRIPTS
-# =============================================================================================
-# In: exchanges. Out: the text of an .http file, numbered and without secrets, which a person can
-# read, and exchanges again; and where two answers differ. Reader and writer are inverse to each
-# other but for what no reader needs: line ends of a body, how its JSON was laid out, its length.
-
-
-class Exchange(NamedTuple):
-    """One HTTP exchange or stdio message pair, as an observer sees it and a transcript keeps it.
-
-    The names of `headers` are in lower case, those of `request_headers` as they were sent, without
-    Host. On stdio, bodies are lines. `error` says why there is no answer, or not all of it.
-    """
-
-    method: str                    # of HTTP, or "stdio"
-    url: str
-    request_headers: Headers
-    request_body: bytes
-    status: Optional[int]
-    headers: Headers
-    answer: bytes                  # the first NOTED_BYTES of its body
-    size: int                      # bytes of it that were read
-    is_stream: bool
-    seconds: float
-    error: Optional[str]
-    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
-    title: str = ""                # in a transcript, "" where it is the method
-
-
-NOTED_BYTES = 1024 * 1024               # of a body that an observer gets
-CLIENT_LEFT = "the client went away"    # the error of an exchange that is not the server's fault
-
-
-def find_json(data: bytes) -> Any:
-    """Return the JSON value in bytes, None when they are none."""
-    try:
-        return parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-    except ValueError:
-        return None
-
-
-def find_title_of(exchange: Exchange) -> str:
-    """Return what an exchange is about: the JSON-RPC method, or what there is instead."""
-    value = find_json(exchange.request_body) if exchange.request_body else None
-    if isinstance(value, list):
-        return f"a batch of {len(value)}"
-    if isinstance(value, dict):
-        return shorten(value.get("method", "a response"))
-    return f"{exchange.method}, a body that is no JSON" if exchange.request_body else (
-        exchange.method)
-
-
-# ---- secrets
-
-# Headers whose values let somebody in.
-SECRET_HEADERS = ("(?i)authorization|cookie|token|secret|password|session-id|api-?key|credential"
-                  "|dpop")
-PLACEHOLDER = r"<(?:secret|session)-([0-9]{1,9})>"
-
-
-def split_credentials(value: str) -> Tuple[str, str]:
-    """Return the scheme in the value of a secret header, with a space, and what is secret."""
-    scheme, separator, secret = value.rpartition(" ")
-    is_plain = separator and "," not in value and "=" not in scheme
-    return (scheme + separator, secret) if is_plain else ("", value)
-
-
-class Redaction:
-    """Puts a placeholder in the place of each secret, always the same for the same.
-
-    Secrets are the values of secret headers, also where they are repeated elsewhere, members and
-    query parameters with such names, and those that are given. The placeholders that a transcript
-    has already are kept.
-    """
-
-    MAX_FOUND = 200                # of those in texts, that are looked for elsewhere too
-
-    # The bounds keep the search linear in a text that is all quotes and tokens.
-    _MEMBER = (r'(?i)("(?!progressToken")[^"]{0,40}(?:authorization|token|secret|password|'
-               r'api_?key|session_?id)"\s{0,9}:\s{0,9}")((?:[^"\\]|\\.)*)(?=")')
-    _QUERY = (r"(?i)([?&][^=&#\s]{0,40}(?:token|secret|password|key|code|sig|session_?id)"
-              r"[^=&#\s]{0,40}=)([^&#\s\"]*)")
-
-    def __init__(self, secrets_given: Iterable[str] = ()):
-        self._names: Dict[str, str] = {}          # a secret to its placeholder
-        self._known: Dict[str, str] = {}          # the same of those that are looked for
-        self._found = 0                           # how many of these were in texts
-        self._last = 0                            # the highest number of a placeholder
-        for secret in secrets_given:
-            self._look_for(secret)
-
-    def learn(self, exchange: Exchange) -> None:
-        """Take in the secrets of an exchange, so that they are known wherever they stand."""
-        both = (exchange.request_headers, exchange.headers)
-        texts = [exchange.url, *(value for headers in both for value in headers.values()),
-                 *(body.decode("utf-8", "replace") for body in (exchange.request_body,
-                                                                exchange.answer))]
-        self._last = max(self._last, 0, *(int(number) for text in texts
-                                          for number in re.findall(PLACEHOLDER, text)))
-        for headers in both:
-            for name, value in headers.items():
-                if re.search(SECRET_HEADERS, name):
-                    self._look_for(split_credentials(value)[1], name)
-
-    def hide(self, text: str) -> str:
-        """Return text without secrets."""
-        for secret in sorted(self._known, key=len, reverse=True):
-            if len(secret) >= 6:                  # a shorter one would be found in any text
-                text = text.replace(secret, self._known[secret])
-        for pattern in (self._MEMBER, self._QUERY):
-            text = re.sub(pattern, lambda match: (
-                match[1] + self._hide_found(match[2], match[1])), text)
-        return text
-
-    def hide_header(self, name: str, value: str) -> str:
-        """Return the value of a header without secrets."""
-        if not re.search(SECRET_HEADERS, name):
-            return self.hide(value)
-        scheme, secret = split_credentials(value)
-        return scheme + self._find_name(secret, name)
-
-    def _hide_found(self, secret: str, name: str) -> str:
-        """Return the placeholder of what a text has, which may have a great many."""
-        if secret in self._names or self._found == self.MAX_FOUND:
-            return self._find_name(secret, name)
-        placeholder = self._look_for(secret, name)
-        self._found += placeholder != secret
-        return placeholder
-
-    def _look_for(self, secret: str, name: str = "") -> str:
-        """Have a secret hidden wherever it stands from now on, and return its placeholder."""
-        placeholder = self._find_name(secret, name)
-        if placeholder != secret:
-            self._known[secret] = placeholder
-        return placeholder
-
-    def _find_name(self, secret: str, name: str = "") -> str:
-        """Return the placeholder of what a header or member with a name has."""
-        if not secret or re.fullmatch(PLACEHOLDER, secret):
-            return secret
-        if secret not in self._names:
-            self._last += 1
-            kind = "session" if "session" in name.lower() else "secret"
-            self._names[secret] = f"<{kind}-{self._last}>"
-        return self._names[secret]
-
-
-# ---- exchanges to text
-
-# What a body's length and coding made necessary is left out: the body is kept as it was meant.
-_FRAMING = frozenset({"host", "content-length", "content-encoding"})
-_REQUEST_FRAMING = _FRAMING | {"accept-encoding", "connection", "transfer-encoding"}
-# Headers whose values differ each time; they are what all transcripts have in the same words.
-VOLATILE_HEADERS = {"date": "<http-date>"}
-# How lines begin that are no part of a body; one that has to begin so is escaped.
-_TAKEN = r"#|//|\\|HTTP/|[<>] "
-
-
-def format_transcript(exchanges: Sequence[Exchange], hidden: Iterable[str] = ()) -> str:
-    """Return exchanges in the form of an .http file: numbered, titled, without secrets.
-
-    Dates are not kept, so that two transcripts can be compared; of `hidden` secrets, nothing is.
-    """
-    redaction = Redaction(hidden)
-    for exchange in exchanges:
-        redaction.learn(exchange)
-    return "\n\n".join(format_block(number, format_exchange(exchange, redaction))
-                       for number, exchange in enumerate(exchanges, 1))
-
-
-def format_block(number: int, text: str) -> str:
-    """Return what format_exchange made of an exchange, as the block with a number."""
-    return f"### {number} \u00b7 {text}"
-
-
-def format_exchange(exchange: Exchange, redaction: Redaction) -> str:
-    """Return an exchange as its title, its request and its answer."""
-    title = escape_text(redaction.hide(exchange.title or find_title_of(exchange)))
-    if not is_of_http(exchange):
-        lines = _format_lines(exchange, redaction)
-        return "\n".join([title, *lines, *_format_remarks(exchange)])
-    parts = [f"{title}\n{format_request_head(exchange, redaction)}",
-             format_body(exchange.request_body, redaction)]
-    if exchange.status is None:
-        return "\n\n".join([*parts, *_format_remarks(exchange)])
-    body = format_body(exchange.answer, redaction)
-    if exchange.error and exchange.is_stream and re.search(rb"(\r?\n){2}$", exchange.answer):
-        body += "\n"                              # it broke off between two events, not within one
-    answer = "\n".join([*([body] if body else []), *_format_remarks(exchange)])
-    return "\n\n".join([*parts, format_answer_head(exchange, redaction), answer])
-
-
-def is_of_http(exchange: Exchange) -> bool:
-    """Return whether an exchange is a request and a response of HTTP, and not only messages."""
-    return exchange.method not in ("stdio", "SSE")
-
-
-def _format_remarks(exchange: Exchange) -> List[str]:
-    """Return as comments why an answer is not, or not all of it, there."""
-    said = "no answer" if exchange.status is None and not exchange.answer else "broken off"
-    return [*([f"# cut: {exchange.size:,} bytes in all"] if exchange.size > len(exchange.answer)
-              else []),
-            *([f"# {said}: {escape_text(exchange.error)}"] if exchange.error else [])]
-
-
-def _format_lines(exchange: Exchange, redaction: Redaction) -> Iterator[str]:
-    for mark, data in (("> ", exchange.request_body), ("< ", exchange.answer)):
-        for line in data.split(b"\n") if data else ():
-            text = redaction.hide(line.rstrip(b"\r").decode("utf-8", "surrogateescape"))
-            yield mark + (escape_json(text) if find_json(line) is not None else format_line(text))
-
-
-def format_request_head(exchange: Exchange, redaction: Redaction) -> str:
-    """Return the first lines of a request."""
-    rest = exchange.url.partition("://")[2]
-    host = re.split("[/?#]", rest)[0]
-    path = rest[len(host):]
-    path = path if path.startswith("/") else "/" + path
-    lines = [f"{exchange.method} {redaction.hide(path)} HTTP/1.1", f"Host: {host}"]
-    lines += [f"{name}: {redaction.hide_header(name, value)}"
-              for name, value in exchange.request_headers.items()
-              if name.lower() not in _REQUEST_FRAMING]
-    return "\n".join(map(escape_text, lines))
-
-
-def format_answer_head(exchange: Exchange, redaction: Redaction) -> str:
-    """Return the first lines of an answer."""
-    lines = [f"HTTP/1.1 {exchange.status} {REASONS.get(exchange.status, '')}".rstrip()]
-    for name, value in sorted(exchange.headers.items()):
-        if name not in _FRAMING:
-            shown = VOLATILE_HEADERS.get(name) or redaction.hide_header(name, value)
-            lines.append(f"{'-'.join(map(str.capitalize, name.split('-')))}: {shown}")
-    return "\n".join(map(escape_text, lines))
-
-
-def format_body(data: bytes, redaction: Redaction) -> str:
-    """Return a body as lines: JSON is indented, all else is as it is."""
-    value = find_json(data)
-    if isinstance(value, (dict, list)):
-        return escape_json(redaction.hide(json.dumps(value, indent=2, ensure_ascii=False)))
-    text = re.sub("(?<!\r)\r+\n", "\n", data.decode("utf-8", "surrogateescape")).strip("\n")
-    return "\n".join(map(format_line, redaction.hide(text).split("\n")))
-
-
-def format_line(line: str) -> str:
-    """Return a line of a body so that it can be seen, and taken for nothing else."""
-    name, _, value = line.partition(":")
-    if name == "data" and not line.isprintable() and find_json(value.encode("utf-8", "replace")):
-        line = escape_json(line)
-    if line.replace("\t", " ").isprintable() and not re.match(_TAKEN, line):
-        return line
-    return "\\" + escape_text(line.replace("\\", "\\\\"))
-
-
-def escape_json(text: str) -> str:
-    """Return JSON in which what cannot be seen is escaped as JSON does."""
-    if text.isprintable():
-        return text
-    text = re.sub(r"[\t\r]", " ", text)           # white space between values: strings have none
-    return "".join(character if character.isprintable() or character == "\n"
-                   else encode_json(character)[1:-1] for character in text)
-
-
-# ---- text to exchanges
-
-Lines = List[Tuple[int, str]]           # with their numbers
-
-_TITLE = r"###(?!#)[ \t]*(?:\d+[ \t]*\u00b7[ \t]*)?(.*)"
-_REQUEST = r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]+(\S+)(?:[ \t]+HTTP/[0-9.]+)?[ \t]*"
-_ANSWER = r"HTTP/[0-9.]+[ \t]+([1-9][0-9]{2})\b.*"
-_ESCAPE = r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))"
-_CONTROLS = {"r": "\r", "n": "\n", "t": "\t"}
-_REMARK = r"# (?:no answer|broken off): (.*)"
-_CUT = r"# cut: ([0-9][0-9,]{0,24}) bytes in all"
-
-
-def parse_transcript(text: str) -> List[Exchange]:
-    """Return the exchanges in the text of a transcript; raises UsageError naming the line.
-
-    Written by hand it may have CRLF, no version after the path, no answers, and lines that begin
-    with # or // and say something to people.
-    """
-    blocks: List[Tuple[str, Lines]] = [("", [])]
-    for number, line in enumerate(text.lstrip("\ufeff").replace("\r\n", "\n").split("\n"), 1):
-        match = re.fullmatch(_TITLE, line)
-        if match is not None:
-            blocks.append((match[1].strip(), []))
-        else:
-            blocks[-1][1].append((number, line))
-    found = [parse_block(title, lines) for title, lines in blocks]
-    return [exchange for exchange in found if exchange is not None]
-
-
-def parse_block(title: str, lines: Lines) -> Optional[Exchange]:
-    """Return the exchange in the lines below a title, None where there is nothing to read."""
-    start = next((index for index, (_, line) in enumerate(lines)
-                  if line.strip() and not is_comment(line)), None)
-    if start is None:
-        return None
-    number, first = lines[start]
-    try:
-        parse = _parse_lines if first[:1] in ("<", ">") else _parse_http
-        exchange = parse(lines[start:], _find_remarks(lines))
-        if not is_of_http(exchange) and not (exchange.request_body or exchange.answer):
-            return None
-    except UnicodeEncodeError as error:
-        raise UsageError(f"line {number} begins an exchange with an escape that is no character: "
-                         f"{error.reason}") from None
-    return exchange if title == find_title_of(exchange) else exchange._replace(title=title)
-
-
-def is_comment(line: str) -> bool:
-    """Return whether a line of a transcript is there for people only."""
-    return line.startswith(("#", "//"))
-
-
-def _find_remarks(lines: Lines) -> Tuple[Optional[str], Optional[int]]:
-    """Return why an answer is not complete, and how large it was, None where nothing says so."""
-    said = [re.fullmatch(_REMARK, line) for _, line in lines]
-    sizes = [re.fullmatch(_CUT, line) for _, line in lines]
-    return (next((match[1] for match in said if match), None),
-            next((int(match[1].replace(",", "")) for match in sizes if match), None))
-
-
-def _parse_lines(lines: Lines, remarks: tuple) -> Exchange:
-    """Return a message on stdio, and what came back for it."""
-    sides: Dict[str, List[bytes]] = {">": [], "<": []}
-    for number, line in lines:
-        if line.strip() and not is_comment(line):
-            if line[:2] not in ("> ", "< ", ">", "<"):
-                raise UsageError(f"line {number} of stdio begins with neither > nor <: "
-                                 + shorten(line, 60))
-            sides[line[0]].append(_parse_body_line(line[2:]).rstrip(b"\r"))
-    answer = b"\n".join(sides["<"])
-    error, size = remarks
-    return Exchange("stdio", "", {}, b"\n".join(sides[">"]), None, {}, answer,
-                    size or len(answer), False, 0.0, error)
-
-
-def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
-    """Return an exchange of HTTP: a request, and an answer if there is one."""
-    end = next((index for index, (_, line) in enumerate(lines) if re.fullmatch(_ANSWER, line)),
-               len(lines))
-    number, first = lines[0]
-    match = re.fullmatch(_REQUEST, first)
-    if match is None:
-        raise UsageError(f"line {number} is no request: METHOD /path HTTP/1.1, or > and a line of "
-                         f"stdio, but is {shorten(first, 60)}")
-    sent, body = _parse_headers(lines[1:end])
-    host = next((value for name, value in sent.items() if name.lower() == "host"), "localhost")
-    url = _find_asked_url(match[2], host)
-    if url is None:
-        asked = match[2] if "://" in match[2] else host + match[2]
-        raise UsageError(f"line {number} asks for what is no http URL: {shorten(asked, 60)}")
-    headers, answer = _parse_headers(lines[end + 1:])
-    headers = {name.lower(): value for name, value in headers.items()}
-    status = int(re.fullmatch(_ANSWER, lines[end][1])[1]) if end < len(lines) else None
-    error, size = remarks
-    data = _parse_body(answer)
-    is_stream = status is not None and parse_media_type(headers.get("content-type")) == STREAM_TYPE
-    if is_stream and data:
-        texts = [line for _, line in answer]
-        end = next((index for index, line in enumerate(texts) if re.fullmatch(_REMARK, line)), 0)
-        data += b"\n\n" if not end or not texts[end - 1] else b"\n"
-    return Exchange(match[1], url, {name: value for name, value in sent.items()
-                                    if name.lower() != "host"}, _parse_body(body), status, headers,
-                    data, size or len(data), is_stream, 0.0, error)
-
-
-def _find_asked_url(target: str, host: str) -> Optional[str]:
-    """Return the URL of a request's target and Host, None where that is none."""
-    if re.match("https?://", target):
-        url = target
-    elif target.startswith("/") and re.fullmatch(r"[^\s/?#]+", host):
-        url = f"http://{host}{target}"
-    else:
-        return None
-    return url if is_http_url(url) else None
-
-
-def _parse_headers(lines: Lines) -> Tuple[Headers, Lines]:
-    """Return the headers at the start of lines, and the lines after the blank one below them."""
-    headers: Headers = {}
-    for index, (number, line) in enumerate(lines):
-        if not line.strip():
-            return headers, lines[index + 1:]
-        name, colon, value = line.partition(":")
-        if not is_comment(line):
-            if not (colon and _TOKEN.fullmatch(name)):
-                raise UsageError(f"line {number} is no header, and no blank line comes before it: "
-                                 + shorten(line, 60))
-            headers[name] = value.strip()
-    return headers, []
-
-
-def _parse_body(lines: Lines) -> bytes:
-    """Return the bytes of a body, JSON without what was only there to be read."""
-    texts = [_parse_body_line(line) for _, line in lines if not is_comment(line)]
-    data = b"\n".join(texts).strip(b"\n")
-    value = find_json(data)
-    return format_message(value) if isinstance(value, (dict, list)) else data
-
-
-def _parse_body_line(line: str) -> bytes:
-    """Return the bytes that format_line shows as a line."""
-    if line.startswith("\\"):
-        line = re.sub(_ESCAPE, lambda match: (
-            _CONTROLS.get(match[4], match[4]) if match[4] else
-            chr(int(match[1] or match[2] or match[3], 16))), line[1:])
-    return line.encode("utf-8", "surrogateescape")
-
-
-# ---- where two answers differ
-
-class Difference(NamedTuple):
-    """A member of an answer that is not what it was; ABSENT stands for nothing."""
-
-    path: str
-    was: Any
-    now: Any
-
-    def __str__(self) -> str:
-        was, now = ("absent" if value is ABSENT else shorten(value)
-                    for value in (self.was, self.now))
-        return f"{escape_text(self.path)}: was {was}, is {now}"
-
-
-ABSENT = object()
-
-# Members that differ each time, wherever they stand.
-VOLATILE_MEMBERS = ("progressToken", "requestState", "taskId", "createdAt", "lastUpdatedAt",
-                    "nextCursor")
-# Headers of an answer that mean something to a client of MCP, and how their values are compared.
-COMPARED_HEADERS = {
-    "content-type": parse_media_type, "mcp-session-id": bool, "allow": str, "location": str,
-    "www-authenticate": str,
-}
-
-
-def build_ignored(patterns: Iterable[str]) -> Callable[[str], Any]:
-    """Return what tells whether a path is ignored, by patterns like `result.tools[*].title`.
-
-    A pattern covers all that is below it; one without dots means members of that name anywhere.
-    """
-    parts = []
-    for pattern in (*VOLATILE_MEMBERS, *patterns):
-        start = "" if re.search(r"[.\[]", pattern) else r"(?:.*[.\]])?"
-        text = re.escape(pattern).replace(r"\*", r"[^.\[\]]*")
-        parts.append(f"{start}{text}(?![^.\\[])")
-    return re.compile("|".join(parts)).match
-
-
-def compare_answers(was: Exchange, now: Exchange, is_ignored: Callable[[str], Any]
-                    ) -> List[Difference]:
-    """Return where the answer that came now is not the one that is in a transcript."""
-    found = list(_compare_heads(was, now))
-    before, after = find_parts(was), find_parts(now)
-    if not before and not after and is_of_http(was) and is_of_http(now):
-        before, after = ({"body": exchange.answer.decode("utf-8", "replace").strip()}
-                         for exchange in (was, now))
-    for label in (*before, *(label for label in after if label not in before)):
-        pair = before.get(label, ABSENT), after.get(label, ABSENT)
-        found += compare_values(*pair, label, is_ignored)
-    return [difference for difference in found if not is_ignored(difference.path)]
-
-
-def _compare_heads(was: Exchange, now: Exchange) -> Iterator[Difference]:
-    if now.error and not was.error:
-        yield Difference("answer", "complete", now.error)
-    if was.status is None or now.status is None:
-        return                                    # on stdio there is none
-    if was.status != now.status:
-        yield Difference("status", was.status, now.status)
-    for name, read in COMPARED_HEADERS.items():
-        values = [exchange.headers.get(name) for exchange in (was, now)]
-        if read(values[0] or "") != read(values[1] or ""):
-            yield Difference(f"headers.{name}", *(ABSENT if value is None else value
-                                                  for value in values))
-
-
-def find_messages(exchange: Exchange) -> List[Any]:
-    """Return the JSON-RPC messages in an answer, whatever carried them."""
-    if exchange.is_stream and is_of_http(exchange):
-        events = SSEParser().feed(exchange.answer)
-        values = [find_json(event.data.encode("utf-8", "surrogatepass")) for event in events
-                  if event.event == "message"]
-    elif is_of_http(exchange):
-        values = [find_json(exchange.answer)]
-    else:
-        values = list(map(find_json, exchange.answer.split(b"\n")))
-    return [part for value in values for part in (value if isinstance(value, list) else [value])
-            if isinstance(part, dict)]
-
-
-def find_parts(exchange: Exchange) -> Dict[str, Any]:
-    """Return what an answer says by the path at which it is shown.
-
-    The response's own members have no more of a path; other messages are counted by method.
-    """
-    parts: Dict[str, Any] = {}
-    seen: Dict[str, int] = {}
-    for message in find_messages(exchange):
-        method = message.get("method")
-        name = shorten(method) if "method" in message else ""
-        seen[name] = seen.get(name, 0) + 1
-        start = f"{name}[{seen[name]}]" if name or seen[name] > 1 else ""
-        for member in ("params",) if name else ("id", "result", "error"):
-            if member in message:
-                parts[f"{start}.{member}" if start else member] = message[member]
-    return parts
-
-
-def compare_values(was: Any, now: Any, path: str, is_ignored: Callable[[str], Any]
-                   ) -> Iterator[Difference]:
-    """Yield where two JSON values differ."""
-    if is_ignored(path):
-        return
-    if isinstance(was, dict) and isinstance(now, dict):
-        parts = [(f"{path}.{shorten(name)}", name) for name in {**was, **now}]
-    elif isinstance(was, list) and isinstance(now, list):
-        was, now = _name_items(was, now)
-        parts = [(f"{path}[{shorten(name)}]", name) for name in {**was, **now}]
-    else:
-        if was != now or isinstance(was, bool) != isinstance(now, bool):
-            yield Difference(path, was, now)
-        return
-    for inner, name in parts:
-        yield from compare_values(was.get(name, ABSENT), now.get(name, ABSENT), inner, is_ignored)
-
-
-def _name_items(*lists: list) -> List[Dict[Any, Any]]:
-    """Return the items of lists by what all of them are called, else by their places."""
-    for member in ("name", "uri", "uriTemplate"):
-        named = [{item[member]: item for item in items if isinstance(item, dict)
-                  and isinstance(item.get(member), str)} for items in lists]
-        if all(map(len, lists)) and list(map(len, named)) == list(map(len, lists)):
-            return named
-    return [dict(enumerate(items)) for items in lists]
-
-
-# ---- a transcript's requests, sent again
-
-# What a server gives out and a client brings back, wherever it stands.
-CARRIED_MEMBERS = ("requestState", "taskId", "nextCursor", "sessionId")
-
-
-class Carried:
-    """What a client has to carry over: what a server said in a transcript, to what it says now."""
-
-    def __init__(self) -> None:
-        self._texts: Dict[str, str] = {}
-        self._versions: Dict[str, str] = {}
-        self._ids: Dict[Any, Any] = {}            # of the server's own requests
-
-    def learn(self, was: Exchange, now: Exchange) -> None:
-        """Take in what an answer gives out: the session, versions, states, cursors, ids."""
-        self._pair(was.headers.get("mcp-session-id"), now.headers.get("mcp-session-id"))
-        before, after = find_messages(was), find_messages(now)
-        self.learn_questions(before, after)
-        self._learn_value(*([message.get("result") for message in messages
-                             if "result" in message] for messages in (before, after)))
-
-    def learn_questions(self, before: List[dict], after: List[dict]) -> None:
-        """Take in the ids of what the server asks."""
-        self._ids.update(zip(*([message["id"] for message in messages if is_request(message)]
-                               for messages in (before, after))))
-
-    def apply(self, exchange: Exchange) -> Exchange:
-        """Return an exchange with the request that a client would send now, and no answer.
-
-        A header that holds a placeholder, of which nobody has the secret, is left out.
-        """
-        exchange = exchange._replace(status=None, headers={}, answer=b"", size=0, error=None)
-        headers = {}
-        for name, value in exchange.request_headers.items():
-            table = self._versions if name.lower() == "mcp-protocol-version" else self._texts
-            value = table.get(value, value)
-            if not re.search(PLACEHOLDER, value):
-                headers[name] = value
-        value = find_json(exchange.request_body)
-        if value is None:
-            return exchange._replace(request_headers=headers)
-        if isinstance(value, dict) and "method" not in value:
-            value["id"] = self._ids.get(find_request_id(value), value.get("id"))
-        return exchange._replace(request_headers=headers,
-                                 request_body=format_message(self._replace(value)))
-
-    def restore(self, exchange: Exchange) -> Exchange:
-        """Return an exchange in which what stood for a secret in the transcript does so again."""
-        pairs = [(now, was) for was, now in self._texts.items() if re.fullmatch(PLACEHOLDER, was)]
-        headers, answer = dict(exchange.headers), exchange.answer
-        for now, was in pairs:
-            headers = {name: value.replace(now, was) for name, value in headers.items()}
-            answer = answer.replace(now.encode("utf-8"), was.encode("utf-8"))
-        return exchange._replace(headers=headers, answer=answer)
-
-    def _pair(self, was: Optional[str], now: Optional[str]) -> None:
-        if was and now:
-            self._texts[was] = now
-
-    def _learn_value(self, was: Any, now: Any) -> None:
-        if isinstance(was, list) and isinstance(now, list):
-            for pair in zip(was, now):
-                self._learn_value(*pair)
-        for name in was if isinstance(was, dict) and isinstance(now, dict) else ():
-            pair = was[name], now.get(name)
-            if name in CARRIED_MEMBERS and all(isinstance(value, str) for value in pair):
-                self._pair(*pair)
-            elif name == "protocolVersion" and isinstance(pair[1], str):
-                self._versions[str(pair[0])] = pair[1]
-            else:
-                self._learn_value(*pair)
-
-    def _replace(self, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: self._replace(part) for name, part in value.items()}
-        if isinstance(value, list):
-            return [self._replace(part) for part in value]
-        return self._texts.get(value, value) if isinstance(value, str) else value
-
-
-# =============================================================================================
-# 21. HTTP CLIENT
+# 15. HTTP CLIENT
 # =============================================================================================
 # In: a request and how long it may take. Out: its response, or the error that says in one line
 # which layer failed. Connections are kept alive; every wait has a limit, and so has every body.
 # Nothing here knows of MCP.
 
 
-class Waits(NamedTuple):
+class Timeouts(NamedTuple):
     """How long one exchange may take: `silence` between two bytes, and until `deadline` in all."""
 
     silence: float
@@ -10337,9 +7865,9 @@ class Waits(NamedTuple):
         return seconds
 
 
-def build_waits(seconds: float) -> Waits:
+def build_waits(seconds: float) -> Timeouts:
     """Return the limits of an exchange that may take so many seconds from now."""
-    return Waits(seconds, time.monotonic() + seconds)
+    return Timeouts(seconds, time.monotonic() + seconds)
 
 
 # ---- the way to a server
@@ -10373,7 +7901,7 @@ class Proxy(NamedTuple):
         return {"Proxy-Authorization": self.credentials} if self.credentials else {}
 
 
-class Way(NamedTuple):
+class Route(NamedTuple):
     """An origin, and the proxy through which it is reached, if any."""
 
     scheme: str
@@ -10417,7 +7945,7 @@ def parse_proxy(text: str) -> Proxy:
     return Proxy(host, port, credentials)
 
 
-def find_way(url: str, network: Network) -> Tuple[Way, str]:
+def find_way(url: str, network: Network) -> Tuple[Route, str]:
     """Return the way to a URL, and why a proxy of the environment is not on it, "" if none is."""
     scheme, host, port = split_origin(url)
     host = host if host.isascii() else host.encode("idna").decode("ascii")
@@ -10429,7 +7957,7 @@ def find_way(url: str, network: Network) -> Tuple[Way, str]:
             proxy, bypassed = None, "proxy bypassed: loopback"
         elif proxy and proxy_bypass(f"{host}:{port}"):
             proxy, bypassed = None, "proxy bypassed: NO_PROXY"
-    return Way(scheme, host, port, parse_proxy(proxy) if proxy else None), bypassed
+    return Route(scheme, host, port, parse_proxy(proxy) if proxy else None), bypassed
 
 
 def has_system_proxies() -> bool:
@@ -10438,7 +7966,7 @@ def has_system_proxies() -> bool:
         name.lower().endswith("_proxy") for name in os.environ)
 
 
-def find_addresses(host: str, port: int, waits: Waits) -> list:
+def find_addresses(host: str, port: int, waits: Timeouts) -> list:
     """Return what socket.getaddrinfo does, within the time limit: it knows none itself."""
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     with contextlib.suppress(socket.gaierror):
@@ -10462,7 +7990,7 @@ def find_addresses(host: str, port: int, waits: Waits) -> list:
     return outcome
 
 
-def open_socket(host: str, port: int, waits: Waits, notes: List[str]) -> socket.socket:
+def open_socket(host: str, port: int, waits: Timeouts, notes: List[str]) -> socket.socket:
     """Return a socket connected to the first address of a host that answers.
 
     `notes` is told where others did not. Raises what the only one did, or a TransportError.
@@ -10495,7 +8023,7 @@ def describe_refusal(error: OSError) -> str:
     return "refused" if isinstance(error, ConnectionRefusedError) else shorten(error.strerror)
 
 
-def dial(way: Way, waits: Waits, notes: List[str]) -> socket.socket:
+def dial(way: Route, waits: Timeouts, notes: List[str]) -> socket.socket:
     """Return a socket at whose other end the origin of a way is, or its proxy for plain http."""
     if way.proxy is None:
         return open_socket(way.host, way.port, waits, notes)
@@ -10514,7 +8042,7 @@ def dial(way: Way, waits: Waits, notes: List[str]) -> socket.socket:
     return sock
 
 
-def open_tunnel(sock: socket.socket, way: Way, waits: Waits) -> None:
+def open_tunnel(sock: socket.socket, way: Route, waits: Timeouts) -> None:
     """Have a proxy connect us to an origin; raises TransportError when it will not."""
     headers = {"Host": way.address, **way.proxy.headers}
     connection = Connection(sock, way)
@@ -10524,7 +8052,7 @@ def open_tunnel(sock: socket.socket, way: Way, waits: Waits) -> None:
         raise explain_proxy(head, way)
 
 
-def explain_proxy(head: StatusHead, way: Way) -> TransportError:
+def explain_proxy(head: StatusHead, way: Route) -> TransportError:
     """Return what a proxy means by a status of its own."""
     if head.status == 407:
         challenge = shorten(head.headers.get("proxy-authenticate", "without saying how"))
@@ -10567,7 +8095,7 @@ def trust_everybody(context: Any) -> Any:
     return context
 
 
-def open_unchecked(way: Way, waits: Waits) -> Any:
+def open_unchecked(way: Route, waits: Timeouts) -> Any:
     """Return a TLS socket to an origin of which nothing is believed, and nothing sent to."""
     import ssl
     context = trust_everybody(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
@@ -10660,7 +8188,7 @@ CERTIFICATE_FAULTS = {
 }
 
 
-def explain_certificate(error: Any, way: Way, waits: Waits) -> TransportError:
+def explain_certificate(error: Any, way: Route, waits: Timeouts) -> TransportError:
     """Return why a certificate is not trusted, with what it says of itself if it can be seen."""
     code = 20 if way.proxy is not None and error.verify_code == 18 else error.verify_code
     try:
@@ -10682,7 +8210,7 @@ def explain_certificate(error: Any, way: Way, waits: Waits) -> TransportError:
 
 # ---- compressed bodies
 
-class Inflater:
+class BodyDecoder:
     """Undoes the compression of one body, in pieces of bounded size, so that no bomb goes off."""
 
     PIECE_BYTES = 64 * 1024
@@ -10721,11 +8249,11 @@ class Inflater:
         return text
 
 
-def find_inflater(coding: Optional[str]) -> Optional[Inflater]:
+def find_inflater(coding: Optional[str]) -> Optional[BodyDecoder]:
     """Return what undoes a Content-Encoding, None where there is nothing to undo."""
     coding = (coding or "identity").strip().lower()
     if coding in ("gzip", "x-gzip", "deflate"):
-        return Inflater(coding)
+        return BodyDecoder(coding)
     if coding in ("identity", ""):
         return None
     raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
@@ -10741,18 +8269,18 @@ class Disconnected(TransportError):
 class Connection:
     """A connection to an origin, of which nothing is read beyond the response that is awaited."""
 
-    def __init__(self, sock: Any, way: Way):
+    def __init__(self, sock: Any, way: Route):
         self.sock = sock
         self._way = way
         self._buffer = b""                   # what came with the head of a response, and follows it
 
-    def send(self, data: bytes, waits: Waits) -> None:
+    def send(self, data: bytes, waits: Timeouts) -> None:
         """Send a request. Who hangs up on it may have answered already, and is heard."""
         self.sock.settimeout(waits.left())
         with contextlib.suppress(BrokenPipeError):
             self.sock.sendall(data)
 
-    def receive(self, waits: Waits) -> bytes:
+    def receive(self, waits: Timeouts) -> bytes:
         """Return what comes next, b"" when the other end has closed the connection."""
         if self._buffer:
             data, self._buffer = self._buffer, b""
@@ -10772,7 +8300,7 @@ class Connection:
         except (OSError, ValueError):
             return False
 
-    def read_head(self, waits: Waits) -> StatusHead:
+    def read_head(self, waits: Timeouts) -> StatusHead:
         """Return the head of the response; those that only say that it is to come are read over.
 
         Raises TransportError for what is no HTTP, Disconnected where there is nothing.
@@ -10786,7 +8314,7 @@ class Connection:
             size += len(data)
         raise refuse_answer(self._way, f"{size:,} bytes say only that an answer is to come")
 
-    def _receive_head(self, waits: Waits) -> bytes:
+    def _receive_head(self, waits: Timeouts) -> bytes:
         data, end = bytearray(), None
         while end is None:
             more, start = self.receive(waits), max(0, len(data) - 3)
@@ -10816,7 +8344,7 @@ class Connection:
         self.sock.close()
 
 
-def refuse_answer(way: Way, fault: Any) -> TransportError:
+def refuse_answer(way: Route, fault: Any) -> TransportError:
     """Return the error for an answer that breaks the rules of HTTP."""
     return TransportError(f"http: {way.address} does not answer in HTTP: {fault}")
 
@@ -10832,8 +8360,8 @@ class HTTPResponse:
     `came` those that came for it, before they were decompressed; `noted` are the first of them.
     """
 
-    def __init__(self, url: str, method: str, head: StatusHead, connection: Connection, way: Way,
-                 waits: Waits, max_bytes: int):
+    def __init__(self, url: str, method: str, head: StatusHead, connection: Connection, way: Route,
+                 waits: Timeouts, max_bytes: int):
         self.url = url
         self.status, self.reason, self.headers = head.status, head.reason, head.headers
         self.way, self.connection, self.waits = way, connection, waits
@@ -10845,7 +8373,7 @@ class HTTPResponse:
             self._body = find_response_body(method, head)
         except ValueError as error:
             raise refuse_answer(way, error) from None
-        self._inflater: Optional[Inflater] = None
+        self._inflater: Optional[BodyDecoder] = None
         self._has_begun = False
 
     @property
@@ -10914,7 +8442,7 @@ class HTTPResponse:
             self._read_raw()
 
 
-def find_route(network: Network, url: str) -> Tuple[Way, str, str, str]:
+def find_route(network: Network, url: str) -> Tuple[Route, str, str, str]:
     """Return the Way to a URL, what is told of it, the Host header and the request target."""
     way, note = find_way(url, network)
     parts = urllib.parse.urlsplit(escape_url(url))
@@ -10935,14 +8463,14 @@ class HTTPPool:
         self._network = network
         self._max_bytes = max_bytes
         self._context: Any = None                        # an ssl.SSLContext, made at first use
-        self._idle: Dict[Way, list] = {}                 # guarded by _lock, as is the next
+        self._idle: Dict[Route, list] = {}                 # guarded by _lock, as is the next
         self._is_closed = False
         # The environment is slow to read.
         self._find_way = functools.lru_cache(maxsize=64)(functools.partial(find_route, network))
         self._proven: set = set()                        # ways on which an answer came
         self._lock = threading.Lock()
 
-    def send(self, method: str, url: str, headers: Headers, body: Optional[bytes], waits: Waits,
+    def send(self, method: str, url: str, headers: Headers, body: Optional[bytes], waits: Timeouts,
              notes: List[str]) -> HTTPResponse:
         """Send a request and return its response, of which the head has been read.
 
@@ -10975,7 +8503,7 @@ class HTTPPool:
                                      "https://") from None
             raise
 
-    def _connect(self, way: Way, waits: Waits, notes: List[str]) -> Connection:
+    def _connect(self, way: Route, waits: Timeouts, notes: List[str]) -> Connection:
         """Return a new connection to an origin, secured where its scheme wants that."""
         sock = dial(way, waits, notes)
         if way.scheme == "https":
@@ -10987,7 +8515,7 @@ class HTTPPool:
                 raise
         return Connection(sock, way)
 
-    def _secure(self, sock: socket.socket, way: Way, waits: Waits) -> Any:
+    def _secure(self, sock: socket.socket, way: Route, waits: Timeouts) -> Any:
         import ssl
         with self._lock:
             self._context = self._context or build_tls_context(self._network)
@@ -10996,7 +8524,7 @@ class HTTPPool:
         except ssl.SSLCertVerificationError as error:
             raise explain_certificate(error, way, waits) from None
 
-    def _speaks_tls(self, way: Way, waits: Waits) -> bool:
+    def _speaks_tls(self, way: Route, waits: Timeouts) -> bool:
         """Return whether a server that hangs up on plain HTTP takes a TLS handshake instead."""
         if way.scheme != "http" or way.proxy is not None or way in self._proven:
             return False
@@ -11006,7 +8534,7 @@ class HTTPPool:
             return False
         return True
 
-    def _take(self, way: Way) -> Optional[Connection]:
+    def _take(self, way: Route) -> Optional[Connection]:
         """Return an idle connection that the server has not closed meanwhile."""
         while True:
             with self._lock:
@@ -11128,7 +8656,7 @@ def describe_silence(response: Optional[HTTPResponse]) -> str:
 
 
 def explain_transport_error(error: Exception, url: str, response: Any,
-                            waits: Waits) -> MCPKitError:
+                            waits: Timeouts) -> MCPKitError:
     """Return the error of the family that says in one line which layer failed, and how."""
     if isinstance(error, MCPKitError):
         return error
@@ -11144,7 +8672,7 @@ def explain_transport_error(error: Exception, url: str, response: Any,
     return TransportError(str(error))
 
 
-class Ending(NamedTuple):
+class ChildExit(NamedTuple):
     """How a child process ended when its input did: the signal that it took ("": none)."""
 
     signal: str
@@ -11209,7 +8737,7 @@ def complete_exchange(asked: Exchange, response: Optional[HTTPResponse], started
 
 
 # =============================================================================================
-# 22. CLIENT TRANSPORTS
+# 16. CLIENT TRANSPORTS
 # =============================================================================================
 # In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
 # each message a POST of its own, or all through the pipes of a child process.
@@ -11243,14 +8771,14 @@ class HTTPTransport:
         self._open_responses: Dict[Any, Any] = {}     # by request id; changed key by key
         self._closed = threading.Event()
 
-    def exchange(self, message: dict, headers: Headers, waits: Waits,
+    def exchange(self, message: dict, headers: Headers, waits: Timeouts,
                  on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
         """Send one message and return the answer to it; others go to `on_message` as they come.
 
         With `may_resume`, a stream that breaks off is asked for again.
         """
         request_id = message.get("id") if "method" in message else None
-        place = Place()
+        place = ResumePoint()
         try:
             return self._send("POST", format_own(message), headers, waits, request_id, on_message,
                               place)
@@ -11259,15 +8787,15 @@ class HTTPTransport:
                 raise
         return self._resume(place, headers, waits, request_id, on_message)
 
-    def listen(self, headers: Headers, waits: Waits, on_message: Callable[[dict], None],
+    def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
                on_open: Callable[[], None]) -> None:
         """Hand on what comes on the stream of a legacy session; raises when there is no more.
 
         `on_open` is called as soon as nothing that is sent on it can be missed.
         """
-        self._resume(Place(on_open), headers, waits, None, on_message)
+        self._resume(ResumePoint(on_open), headers, waits, None, on_message)
 
-    def _resume(self, place: Place, headers: Headers, waits: Waits, request_id: Any,
+    def _resume(self, place: ResumePoint, headers: Headers, waits: Timeouts, request_id: Any,
                 on_message: Callable) -> Incoming:
         """Ask for the rest of a stream, again and again while events come, patiently in between.
 
@@ -11296,11 +8824,11 @@ class HTTPTransport:
         """Return what holds up the limit of silence during a block: here nothing is read in it."""
         return contextlib.nullcontext()
 
-    def get(self, headers: Headers, waits: Waits) -> Incoming:
+    def get(self, headers: Headers, waits: Timeouts) -> Incoming:
         """Send a GET and return its status, headers and the start of its body."""
         return self._send("GET", None, headers, waits, None, _ignore, None)
 
-    def delete(self, headers: Headers, waits: Waits) -> Incoming:
+    def delete(self, headers: Headers, waits: Timeouts) -> Incoming:
         """Send a DELETE, which ends a legacy session."""
         return self._send("DELETE", None, headers, waits, None, _ignore, None)
 
@@ -11318,7 +8846,7 @@ class HTTPTransport:
             self._hang_up(request_id)
         self._pool.close()
 
-    def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
+    def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Timeouts,
               *rest: Any) -> Incoming:
         """Send a request, and once more after each challenge that `auth` can meet."""
         if self._auth is None:
@@ -11330,12 +8858,12 @@ class HTTPTransport:
             # Each try has all the time, for a person may have taken it to log in.
             waits = waits._replace(deadline=time.monotonic() + seconds)
             answer = self._send_on(method, body, {**headers, **more}, waits, *rest)
-            if not left or not self._auth.meet_challenge(self._endpoint, answer, more):
+            if not left or not self._auth.handle_challenge(self._endpoint, answer, more):
                 break
         return answer
 
-    def _send_on(self, method: str, body: Optional[bytes], headers: Headers, waits: Waits,
-                 request_id: Any, on_message: Callable, place: Optional[Place]) -> Incoming:
+    def _send_on(self, method: str, body: Optional[bytes], headers: Headers, waits: Timeouts,
+                 request_id: Any, on_message: Callable, place: Optional[ResumePoint]) -> Incoming:
         """Send a request, also on where it is redirected to if it may go there."""
         url = self.url
         for _ in range(MAX_REDIRECTS + 1):
@@ -11348,7 +8876,8 @@ class HTTPTransport:
         raise ProtocolError(f"more than {MAX_REDIRECTS} redirects, the last one to {shorten(url)}")
 
     def _send_to(self, url: str, method: str, body: Optional[bytes], headers: Headers,
-                 waits: Waits, request_id: Any, on_message: Callable, place: Optional[Place]
+                 waits: Timeouts, request_id: Any, on_message: Callable,
+                 place: Optional[ResumePoint]
                  ) -> Incoming:
         started = time.monotonic()
         headers = {"User-Agent": f"mcpkit/{__version__}", **headers, **self._headers}
@@ -11377,7 +8906,7 @@ class HTTPTransport:
                 self._pool.give_back(response)
 
     def _read(self, response: HTTPResponse, request_id: Any, on_message: Callable,
-              place: Optional[Place]) -> Incoming:
+              place: Optional[ResumePoint]) -> Incoming:
         """Return the answer in a response, from JSON or from an event stream."""
         status, headers = response.status, response.headers
         if 300 <= status < 400:
@@ -11399,7 +8928,7 @@ class HTTPTransport:
                         data[:2000].decode("utf-8", "replace"))
 
     def _read_stream(self, response: HTTPResponse, request_id: Any, on_message: Callable,
-                     place: Place) -> Response:
+                     place: ResumePoint) -> Response:
         """Return the answer among the events of a stream, which may stay open after it."""
         parser = SSEParser(self._max_bytes)
         while True:
@@ -11431,7 +8960,7 @@ class StreamEnded(ProtocolError):
                             if unfinished else ""))
 
 
-class Place:
+class ResumePoint:
     """How far a stream has been read, so that it can be gone on with on another connection."""
 
     __slots__ = ("event_id", "retry", "events", "on_open")
@@ -11472,7 +9001,7 @@ def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Option
     return parse_answer(value, request_id)
 
 
-class Mailbox:
+class PendingRequests:
     """Hands what comes on a stream that all answers share to those who wait for it.
 
     `name` is who sends it; `describe` returns what else there is to say where no answer comes.
@@ -11502,7 +9031,7 @@ class Mailbox:
         finally:
             self._waiting.pop(request_id, None)
 
-    def wait(self, answers: Any, waits: Waits) -> Any:
+    def wait(self, answers: Any, waits: Timeouts) -> Any:
         """Return the JSON value that answers; raises TransportError when there will be none."""
         import queue
         started = time.monotonic()
@@ -11588,7 +9117,7 @@ class SSETransport(HTTPTransport):
                  observe: Callable[[Exchange], None], network: Network, auth: Optional[OAuth],
                  on_message: Callable[[dict], None]):
         super().__init__(url, headers, max_bytes, observe, network, auth)
-        self._mail = Mailbox(url, on_message)
+        self._mail = PendingRequests(url, on_message)
         self.pause = self._mail.pause
         self._stream_url = url                    # `url` becomes that for the POSTs
         self._opened = threading.Event()          # or found not to be one of ours
@@ -11597,7 +9126,7 @@ class SSETransport(HTTPTransport):
         self._is_closing = False
         self._thread: Any = None
 
-    def open(self, waits: Waits) -> bool:
+    def open(self, waits: Timeouts) -> bool:
         """Open the stream; return whether there is one.
 
         Raises ProtocolError for a stream that is none of this transport.
@@ -11609,10 +9138,11 @@ class SSETransport(HTTPTransport):
             raise ProtocolError(f"a GET opens an event stream, but {self._fault}: this is not MCP")
         return self._is_stream
 
-    def _run(self, waits: Waits) -> None:
+    def _run(self, waits: Timeouts) -> None:
         """Read the stream to its end, in a thread of its own."""
         try:
-            answer = self._send("GET", None, {"Accept": STREAM_TYPE}, waits, None, _ignore, Place())
+            answer = self._send("GET", None, {"Accept": STREAM_TYPE}, waits, None, _ignore,
+                                ResumePoint())
             if not self._opened.is_set():
                 self._fault = TransportError(f"no event stream: HTTP {answer.status}")
         except MCPKitError as error:
@@ -11621,7 +9151,7 @@ class SSETransport(HTTPTransport):
         self._opened.set()
 
     def _read_stream(self, response: HTTPResponse, request_id: Any, on_message: Callable,
-                     place: Place) -> Optional[Response]:
+                     place: ResumePoint) -> Optional[Response]:
         self._is_stream = True
         parser = SSEParser(self._max_bytes)
         for data in iter(response.read_some, b""):
@@ -11643,7 +9173,7 @@ class SSETransport(HTTPTransport):
         raise TransportError("connection: the server ended the event stream" + (
             f"; {unfinished} bytes of an unfinished event were discarded" if unfinished else ""))
 
-    def exchange(self, message: dict, headers: Headers, waits: Waits,
+    def exchange(self, message: dict, headers: Headers, waits: Timeouts,
                  on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
         """POST one message and wait for the answer to it on the stream."""
         request_id = message.get("id") if "method" in message else None
@@ -11661,7 +9191,7 @@ class SSETransport(HTTPTransport):
         return Incoming(taken.status, taken.headers, parse_answer(value, request_id),
                         shorten(value))
 
-    def listen(self, headers: Headers, waits: Waits, on_message: Callable[[dict], None],
+    def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
                on_open: Callable[[], None]) -> None:
         """Wait for the end: what the server tells comes on the one stream anyway."""
         on_open()
@@ -11729,8 +9259,8 @@ class StdioTransport:
         self._observe = observe
         self._on_junk = on_junk                  # gets lines on stdout that are no MCP
         self._max_bytes = max_bytes
-        self._mail = Mailbox(self.url, on_message, self._describe_stderr)
-        self.ending: Optional[Ending] = None     # once it is closed
+        self._mail = PendingRequests(self.url, on_message, self._describe_stderr)
+        self.ending: Optional[ChildExit] = None     # once it is closed
         self._stderr = b""
         self._child: Any = None
         self.pause = self._mail.pause
@@ -11780,7 +9310,7 @@ class StdioTransport:
         """Why no more answers will come, None while they may."""
         return self._mail.ended
 
-    def exchange(self, message: dict, headers: Headers, waits: Waits,
+    def exchange(self, message: dict, headers: Headers, waits: Timeouts,
                  on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
         """Send one message and wait for the answer to it; only a request has one."""
         started, error, value = time.monotonic(), None, None
@@ -11801,7 +9331,7 @@ class StdioTransport:
             self._observe(Exchange("stdio", self.url, {}, line, None, {}, data[:NOTED_BYTES],
                                    len(data), False, time.monotonic() - started, error))
 
-    def listen(self, headers: Headers, waits: Waits, on_message: Callable[[dict], None],
+    def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
                on_open: Callable[[], None]) -> None:
         """Wait for the end: what the server tells comes on its standard output anyway."""
         on_open()
@@ -11813,7 +9343,7 @@ class StdioTransport:
         """Wait for the answer to a request no longer."""
         self._mail.abort(request_id)
 
-    def _write(self, line: bytes, waits: Waits) -> None:
+    def _write(self, line: bytes, waits: Timeouts) -> None:
         """Have a line written, by a thread of its own: a child may stop reading for ever.
 
         Who reads does not wait here at all: a child may stop reading until all of it is read.
@@ -11900,7 +9430,7 @@ class StdioTransport:
                 break
             except subprocess.TimeoutExpired:
                 continue
-        self.ending = Ending(end or "", time.monotonic() - started, self._has_group())
+        self.ending = ChildExit(end or "", time.monotonic() - started, self._has_group())
         self._signal("KILL")                      # what the child left behind in its group
         # Each thread closes its own pipe at the end. Where somebody outside the group holds the
         # other end, that end may be far away: we do not wait for it.
@@ -11930,692 +9460,7 @@ class StdioTransport:
 
 
 # =============================================================================================
-# 23. LOGIN
-# =============================================================================================
-# The shell around AUTHORIZATION: what fetches its documents, sends a person to the browser and
-# waits for the way back, keeps tokens in a file, and signs by the openssl program. An OAuth is all
-# that the Client sees of it.
-
-
-def send_once(method: str, url: str, body: Optional[bytes], headers: Headers, seconds: float,
-              network: Network = Network()) -> Tuple[int, Headers, bytes]:
-    """Send one request on a connection of its own; return status, headers and body of the answer.
-
-    No redirect is followed. Raises TransportError within `seconds`, ProtocolError when the body
-    has more than LOGIN_BYTES.
-    """
-    if not is_http_url(url):
-        raise ProtocolError(f"there is nothing to be reached at {shorten(url)}")
-    pool, waits = HTTPPool(network, LOGIN_BYTES), build_waits(seconds)
-    headers = {"User-Agent": f"mcpkit/{__version__}", "Accept": JSON_TYPE, **headers}
-    response = None
-    try:
-        response = pool.send(method, url, headers, body, waits, [])
-        return response.status, response.headers, response.read_all()
-    except (OSError, MCPKitError) as error:
-        raise explain_transport_error(error, url, response, waits) from None
-    finally:
-        if response is not None:
-            pool.give_back(response)
-        pool.close()
-
-
-def parse_document(data: bytes) -> Optional[dict]:
-    """Return the JSON object in the body of an answer, None when it is something else."""
-    try:
-        value = parse_json(data)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-class OAuth:
-    """Gets a Client the tokens that its server wants: `Client(url, auth=OAuth(...))`.
-
-    With no arguments a person logs in by the web browser. `authorize(url)` sends the person there
-    in another way: it returns the whole URL, at `redirect_uri`, to which the login was sent back.
-    Of the identities for the client the first that fits is used: `client_id` (with a
-    `client_secret`, or the `key_file` of a P-256 key for signed assertions; good at `issuer` only,
-    or else at the first that is met), `client_metadata_url` (an https URL of yours that describes
-    the client), registration on the spot (by `client_name` and `application_type`).
-
-    `grant` "client_credentials" asks without a person, "jwt_bearer" with an `assertion`: a token,
-    or a function (issuer, resource) that returns one, such as a TokenExchange. `scopes` are asked
-    for instead of those that the server proposes. `store` keeps tokens for the next time, say a
-    TokenFile; without it they end with this object. `dpop` has tokens bound to a key, so that
-    nobody else can use them. Each exchange may take `timeout` seconds; `send` is what carries
-    them, as `send_once` does.
-
-    Its methods raise ProtocolError (GrantError) where a server refuses or cannot be trusted,
-    TransportError where there is no answer, UsageError for what cannot work.
-    """
-
-    def __init__(self, *, client_id: Optional[str] = None, client_secret: Optional[str] = None,
-                 key_file: Optional[str] = None, issuer: Optional[str] = None,
-                 client_metadata_url: Optional[str] = None, client_name: str = "mcpkit",
-                 application_type: str = "native", grant: str = "authorization_code",
-                 assertion: Union[str, Callable[[str, str], str], None] = None,
-                 scopes: Collection[str] = (), authorize: Optional[Callable[[str], str]] = None,
-                 redirect_uri: str = DEFAULT_REDIRECT, store: Optional[TokenFile] = None,
-                 dpop: bool = False, timeout: float = 30.0, send: Callable = send_once):
-        if grant not in GRANTS:
-            raise UsageError(f"grant is one of {', '.join(GRANTS)}, but is {shorten(grant)}")
-        if grant in ("client_credentials", "jwt_bearer") and not client_id:
-            raise UsageError(f"{grant} needs the client_id of a client that is registered for it")
-        if (grant == "jwt_bearer") != (assertion is not None):
-            raise UsageError("an assertion is what the grant jwt_bearer needs, and no other takes")
-        if client_metadata_url and not re.match(r"https://[^/?#]+/[^?#]", client_metadata_url):
-            raise UsageError("client_metadata_url is an https URL with a path, but is "
-                             + shorten(client_metadata_url))
-        self._client_id, self._client_secret, self._issuer = client_id, client_secret, issuer
-        self._signer = Signer(key_file) if key_file else None
-        self._client_metadata_url = client_metadata_url
-        self._client_name, self._application_type = client_name, application_type
-        self._grant, self._assertion = grant, assertion
-        self._scopes = check_scope_names(scopes)
-        self._authorize, self._redirect_uri = authorize, redirect_uri
-        self._store = store or TokenMemory()
-        self._wants_dpop = dpop
-        self._timeout, self._send = timeout, send
-        self._lock = threading.RLock()
-        self._known: Dict[str, Optional[TokenRecord]] = {}   # by endpoint; guarded by _lock
-        # By endpoint: whether a token that was not used yet was "known", by "refresh" or "grant".
-        self._unproven: Dict[str, str] = {}
-        self._nonces: Dict[str, str] = {}         # that servers want in proofs, by origin
-        self._proof_signer: Optional[Signer] = None
-        self._tried: List[str] = []               # what the search for documents has met
-
-    # ---- what a Client asks
-
-    @property
-    def extensions(self) -> dict:
-        """The protocol extensions that a client declares which gets its tokens so."""
-        is_exchange = isinstance(self._assertion, TokenExchange)
-        name = GRANT_EXTENSIONS.get("token_exchange" if is_exchange else self._grant)
-        return {name: {}} if name else {}
-
-    def has_token(self, url: str) -> bool:
-        """Return whether there is a token for an endpoint."""
-        with self._lock:
-            return self._find(url) is not None
-
-    def build_headers(self, method: str, url: str) -> Headers:
-        """Return what to send with a request: nothing where no token is known for the endpoint."""
-        with self._lock:
-            record = self._find(url)
-            if record is None:
-                return {}
-            if record.refresh_token and record.expires_at is not None and (
-                    record.expires_at < time.time() + CLOCK_SKEW_SECONDS):
-                with contextlib.suppress(MCPKitError):        # the server will say what is wrong
-                    record = self._refresh(self._read_issuer(record.issuer), record, url)
-            headers = {"Authorization": record.authorization}
-            if record.token_type == "DPoP":
-                headers["DPoP"] = self._prove(method, url, record.access_token)
-            return headers
-
-    def meet_challenge(self, url: str, answer: Incoming, sent: Headers) -> bool:
-        """Do what the answer to a request asks of us; return whether to send it again.
-
-        `sent` is what `build_headers` gave. Raises MCPKitError where nothing can be done.
-        """
-        demand = read_demand(answer.headers)
-        with self._lock:
-            if answer.status != 401:
-                self._unproven.pop(url, None)
-            if answer.status not in (401, 403) or answer.status == 403 and (
-                    demand.error != "insufficient_scope"):
-                return False
-            if self._learn_nonce(url, answer.headers, demand.error):
-                return True
-            record = self._find(url)
-            if record is not None and record.authorization != sent.get("Authorization"):
-                return True                       # another thread was quicker
-            if answer.status == 403:
-                return self._step_up(url, demand, record)
-            return self._obtain(url, demand, record)
-
-    def log_in(self, url: str) -> TokenRecord:
-        """Get a token for an endpoint, though it has not asked for one, unless there is one."""
-        with self._lock:
-            if self._find(url) is None:
-                self._obtain(url, Demand(), None)
-            return self._known[url]
-
-    def log_out(self, url: str) -> int:
-        """Forget the tokens for an endpoint, and return how many there were."""
-        with self._lock, self._store.locked() as tokens:
-            self._known.pop(url, None)
-            return tokens.drop(lambda record: url in record.endpoints)
-
-    # ---- from a challenge to a token
-
-    def _find(self, url: str) -> Optional[TokenRecord]:
-        if url not in self._known:
-            self._known[url] = self._store.read().find_endpoint(url)
-        return self._known[url]
-
-    def _keep(self, tokens: Tokens, record: TokenRecord, url: str, how: str) -> TokenRecord:
-        endpoints = tuple(dict.fromkeys((*record.endpoints, url)))
-        self._known[url] = record = record._replace(endpoints=endpoints)
-        self._unproven[url] = how
-        tokens.put(record)
-        return record
-
-    def _learn_nonce(self, url: str, headers: Headers, error: str) -> bool:
-        """Take the nonce that a server wants in proofs; return whether that is all it wants."""
-        nonce = headers.get("dpop-nonce")
-        if nonce is None or error != "use_dpop_nonce":
-            return False
-        origin = split_resource(url.partition("?")[0])[0]
-        is_new = self._nonces.get(origin) != nonce
-        self._nonces[origin] = nonce
-        return is_new
-
-    def _step_up(self, url: str, demand: Demand, record: Optional[TokenRecord]) -> bool:
-        """Get a token with more scopes, unless the one that was refused has them."""
-        if record is not None and set(demand.scopes) <= set(record.granted):
-            wanted = " ".join(demand.scopes) or "more, without saying which"
-            raise ProtocolError(f"the token is refused (HTTP 403): the server wants the scopes "
-                                f"{wanted}, and the token has "
-                                f"{' '.join(record.granted) or 'none that is named'}, so that "
-                                "another login would give no more")
-        return self._obtain(url, demand, record, may_refresh=False)
-
-    def _obtain(self, url: str, demand: Demand, refused: Optional[TokenRecord],
-                may_refresh: bool = True) -> bool:
-        """Get a token for an endpoint in place of one that was refused.
-
-        Returns whether there is one; False where only a login could give it, which is not ours.
-        """
-        how = self._unproven.get(url)
-        if how == "grant" and may_refresh and refused is not None:
-            raise ProtocolError("the server refuses (HTTP 401) the token that "
-                                f"{refused.issuer} has just given for it")
-        if self._grant == "stored" and refused is None:
-            return self._advise(url, demand, None)
-        self._tried = []
-        resource = self._read_resource(url, demand.metadata_url)
-        issuer = self._read_issuer(self._choose_issuer(resource))
-        if may_refresh and how != "refresh" and self._take_known(issuer, resource, refused, url):
-            return True
-        if self._grant == "stored":
-            return self._advise(url, demand, refused)
-        known = self._store.read().find(issuer.name, resource.name)
-        is_login = self._grant == "authorization_code"
-        scopes = choose_scopes(self._scopes, demand, resource, issuer,
-                               known.scopes if known else (), is_login)
-        asked = self._ask_person if is_login else self._ask_issuer
-        record = asked(issuer, resource.name, scopes, known.client if known else None)
-        with self._store.locked() as tokens:
-            self._keep(tokens, record, url, "grant")
-        return True
-
-    def _advise(self, url: str, demand: Demand, refused: Optional[TokenRecord]) -> bool:
-        """Say how to log in, where it is a login that the server wants."""
-        import shlex
-        command = f"{os.path.basename(__file__)} login {shlex.quote(url)}"
-        if refused is not None and demand.error == "insufficient_scope":
-            scopes = dict.fromkeys((*refused.scopes, *demand.scopes))
-            raise ProtocolError("the server wants more than the token allows (HTTP 403): run: "
-                                + " --scope ".join((command, *map(shlex.quote, scopes))))
-        if demand.metadata_url is None and self._find_document(
-                list_resource_metadata_urls(url, None)) is None:
-            return False
-        raise ProtocolError(f"the server wants a login (HTTP 401): run: {command}")
-
-    def _take_known(self, issuer: Issuer, resource: Resource, refused: Optional[TokenRecord],
-                    url: str) -> bool:
-        """Use what is known of an issuer and resource: a newer token, or a refreshed one."""
-        known = self._store.read().find(issuer.name, resource.name)
-        if known is None:
-            return False
-        if refused is None or known.access_token != refused.access_token:
-            with self._store.locked() as tokens:
-                self._keep(tokens, known, url, "known")
-            return True
-        try:
-            return known.refresh_token is not None and bool(self._refresh(issuer, known, url))
-        except GrantError as error:               # it has ended: only a login helps
-            if error.code == "invalid_client":    # with a client that is registered anew
-                with self._store.locked() as tokens:
-                    tokens.drop(lambda record: record.client == known.client)
-            return False
-
-    def _choose_issuer(self, resource: Resource) -> str:
-        """Return who shall issue our token; a client_id is known to one issuer only."""
-        if self._issuer is None:
-            if self._client_id is not None:
-                self._issuer = resource.issuers[0]
-            return resource.issuers[0]
-        if self._issuer not in resource.issuers:
-            # Spec: Authorization Server Binding.
-            raise ProtocolError(f"the server's tokens now come from {', '.join(resource.issuers)}, "
-                                f"but the client_id is known to {self._issuer}: nothing was sent")
-        return self._issuer
-
-    # ---- documents
-
-    def _read_resource(self, url: str, named: Optional[str]) -> Resource:
-        """Return what the server says of its tokens; without a word, its own origin issues them."""
-        check_secure_url("a server that is sent tokens", url)
-        if named is not None:
-            check_their_url("the resource metadata", named, url)
-        document = self._find_document(list_resource_metadata_urls(url, named))
-        if document is not None:
-            return parse_resource_metadata(document, url)
-        # Spec: 2025-03-26 basic/authorization, Authorization Base URL: before there was any.
-        name = list_resource_names(url)[0]
-        return Resource(name, (check_issuer(split_resource(name)[0], url),))
-
-    def _read_issuer(self, name: str) -> Issuer:
-        document = self._find_document(list_issuer_metadata_urls(name))
-        if document is None:
-            raise ProtocolError(f"no metadata of the authorization server {name} was found: "
-                                + "; ".join(self._tried))
-        return parse_issuer_metadata(document, name)
-
-    def _find_document(self, urls: List[str]) -> Optional[dict]:
-        """Return the first JSON object that is found at one of some URLs.
-
-        A server that fails (5xx) ends it: what it cannot say now may matter.
-        """
-        for url in urls:
-            status, headers, data = self._send("GET", url, None, {}, self._timeout)
-            kind = parse_media_type(headers.get("content-type")) or "no content type"
-            self._tried.append(f"{url} gave HTTP {status}, {kind}")
-            document = parse_document(data) if status == 200 else None
-            if document is not None:
-                return document
-            if status >= 500:
-                raise ProtocolError("the login stops at a server that fails: "
-                                    + "; ".join(self._tried))
-        return None
-
-    # ---- grants
-
-    def _identify(self, issuer: Issuer, redirect_uri: str, scopes: Tuple[str, ...],
-                  known: Optional[ClientIdentity]) -> ClientIdentity:
-        """Return who we are to an issuer. Spec: client-registration, in its order."""
-        if self._client_id is not None:
-            method = choose_auth_method(issuer, bool(self._client_secret), bool(self._signer))
-            return ClientIdentity(self._client_id, self._client_secret, method, redirect_uri)
-        if self._client_metadata_url is not None and issuer.reads_client_metadata:
-            method = choose_auth_method(issuer, False, bool(self._signer))
-            return ClientIdentity(self._client_metadata_url, None, method, redirect_uri)
-        if known is not None and known.redirect_uri == redirect_uri:
-            return known
-        if issuer.registration_endpoint is None:
-            raise ProtocolError(f"{issuer.name} registers no clients by itself: register one there "
-                                "by hand, and give its id (--client-id, client_id=)")
-        request = build_registration(issuer, self._client_name, self._application_type,
-                                     redirect_uri, scopes)
-        status, _, data = self._send("POST", issuer.registration_endpoint, format_message(request),
-                                     {"Content-Type": JSON_TYPE}, self._timeout)
-        document = parse_document(data) or {}
-        if status not in (200, 201):
-            raise GrantError(str(document.get("error") or f"HTTP {status}"), str(document.get(
-                "error_description") or "it registers no such client"), issuer.name)
-        return parse_registration(document, issuer, redirect_uri)
-
-    def _ask_person(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
-                    known: Optional[ClientIdentity]) -> TokenRecord:
-        """Have a person log in, and redeem the code of it."""
-        import secrets
-        check_can_log_in(issuer)
-        with contextlib.ExitStack() as stack:
-            authorize, redirect_uri = self._authorize, self._redirect_uri
-            if authorize is None:
-                listener = stack.enter_context(RedirectListener(known and known.redirect_uri))
-                authorize, redirect_uri = listener.authorize, listener.redirect_uri
-            client = self._identify(issuer, redirect_uri, scopes, known)
-            state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
-            answer = authorize(build_login_url(issuer, client, resource, scopes, state, verifier))
-        form = {"grant_type": "authorization_code", "code": read_redirect(answer, state, issuer),
-                "redirect_uri": redirect_uri, "code_verifier": verifier, "resource": resource}
-        return self._redeem(issuer, form, self._build_blank(issuer, resource, scopes, client))
-
-    def _ask_issuer(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
-                    known: Optional[ClientIdentity]) -> TokenRecord:
-        """Get a token without a person."""
-        form = {"grant_type": GRANTS[self._grant][0], "resource": resource}
-        if self._assertion is not None:
-            form["assertion"] = (self._assertion if isinstance(self._assertion, str)
-                                 else self._assertion(issuer.name, resource))
-        if scopes:
-            form["scope"] = " ".join(scopes)
-        client = self._identify(issuer, self._redirect_uri, scopes, known)
-        return self._redeem(issuer, form, self._build_blank(issuer, resource, scopes, client))
-
-    def _build_blank(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
-                     client: ClientIdentity) -> TokenRecord:
-        return TokenRecord(issuer.name, resource, client, "",
-                           "DPoP" if self._wants_dpop else "Bearer", scopes)
-
-    def _refresh(self, issuer: Issuer, record: TokenRecord, url: str) -> TokenRecord:
-        """Renew a token, unless somebody with the same store has done it meanwhile."""
-        with self._store.locked() as tokens:
-            newest = tokens.find(record.issuer, record.resource) or record
-            if newest.access_token == record.access_token:
-                form = {"grant_type": "refresh_token", "refresh_token": record.refresh_token,
-                        "resource": record.resource}
-                newest = self._redeem(issuer, form, record)
-            return self._keep(tokens, newest, url, "refresh")
-
-    def _redeem(self, issuer: Issuer, form: dict, asked: TokenRecord) -> TokenRecord:
-        """Send a form to the token endpoint, and return the record of what it gives."""
-        assertion = ""
-        if asked.client.auth_method == "private_key_jwt":
-            import secrets
-            claims = build_client_claims(asked.client.client_id, issuer.name,
-                                         secrets.token_urlsafe(16), time.time())
-            assertion = build_jwt({"typ": "JWT"}, claims, self._find_signer().sign)
-        headers, more = CLIENT_AUTH[asked.client.auth_method](asked.client, assertion)
-        body = format_form({**form, **more}).encode("ascii")
-        for _ in range(2):
-            proof = ({"DPoP": self._prove("POST", issuer.token_endpoint, None)}
-                     if asked.token_type == "DPoP" else {})
-            status, answered, data = self._send(
-                "POST", issuer.token_endpoint, body,
-                {"Content-Type": FORM_TYPE, **headers, **proof}, self._timeout)
-            answer = parse_document(data) or {}
-            if not self._learn_nonce(issuer.token_endpoint, answered, answer.get("error", "")):
-                break
-        return parse_token_answer(status, answer, asked, time.time())
-
-    # ---- keys
-
-    def _find_signer(self) -> Signer:
-        if self._signer is None:
-            raise UsageError("this client proves itself with a key: give its key_file")
-        return self._signer
-
-    def _prove(self, method: str, url: str, access_token: Optional[str]) -> str:
-        """Return a DPoP proof for one request."""
-        import secrets
-        if self._proof_signer is None:
-            self._proof_signer = self._store.open_signer()
-        nonce = self._nonces.get(split_resource(url.partition("?")[0])[0])
-        claims = build_proof_claims(method, url, secrets.token_urlsafe(16), time.time(),
-                                    access_token, nonce)
-        header = {"typ": "dpop+jwt", "jwk": self._proof_signer.public_jwk}
-        return build_jwt(header, claims, self._proof_signer.sign)
-
-
-class TokenExchange:
-    """An `assertion` for OAuth: what an identity provider gives in exchange for a login to it.
-
-    `url` is the provider's token endpoint, `subject_token` the token of the login (an ID token),
-    `client_id` (and `client_secret`) ours there. Spec: extension enterprise-managed-authorization.
-    """
-
-    def __init__(self, url: str, subject_token: str, client_id: str,
-                 client_secret: Optional[str] = None, *, subject_type: str = "id_token",
-                 requested_type: str = "id-jag", timeout: float = 30.0,
-                 send: Callable = send_once):
-        check_secure_url("an identity provider", url)
-        self._url, self._timeout, self._send = url, timeout, send
-        self._client = ClientIdentity(client_id, client_secret,
-                                      "client_secret_basic" if client_secret else "none")
-        self._form = {"grant_type": TOKEN_EXCHANGE, "subject_token": subject_token,
-                      "subject_token_type": TOKEN_TYPE + subject_type,
-                      "requested_token_type": TOKEN_TYPE + requested_type}
-
-    def __call__(self, issuer: str, resource: str) -> str:
-        """Return a token that the issuer of a resource's tokens takes as an assertion."""
-        headers, more = CLIENT_AUTH[self._client.auth_method](self._client, "")
-        form = {**self._form, **more, "audience": issuer, "resource": resource}
-        status, _, data = self._send("POST", self._url, format_form(form).encode("ascii"),
-                                     {"Content-Type": FORM_TYPE, **headers}, self._timeout)
-        answer = parse_document(data) or {}
-        token = answer.get("access_token")
-        if status != 200 or not isinstance(token, str):
-            raise GrantError(str(answer.get("error") or f"HTTP {status}"),
-                             str(answer.get("error_description") or ""), self._url)
-        return token
-
-
-# ---- the way to the browser and back
-
-class RedirectListener:
-    """Waits on this machine for the browser to come back from a login. Spec: RFC 8252, 7.3."""
-
-    def __init__(self, wanted_uri: Optional[str] = None):
-        import queue
-        self._answers: queue.Queue = queue.Queue()
-        port = urllib.parse.urlsplit(wanted_uri).port if wanted_uri else None
-        try:
-            self._server = self._open_server(port or 0)
-        except OSError:                           # taken: another one means another registration
-            self._server = self._open_server(0)
-        self.redirect_uri = f"http://127.0.0.1:{self._server.server_address[1]}{REDIRECT_PATH}"
-        threading.Thread(target=self._server.serve_forever, args=(STOP_LOOK_SECONDS,),
-                         daemon=True).start()
-
-    def _open_server(self, port: int) -> Any:
-        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-        answers = self._answers
-
-        class Handler(BaseHTTPRequestHandler):
-            """Takes the one GET that matters; a browser asks for icons, too."""
-
-            timeout = 10.0
-
-            def handle(self) -> None:
-                """Serve a browser, which may hang up at any time."""
-                with contextlib.suppress(OSError):
-                    super().handle()
-
-            def do_GET(self) -> None:
-                """Take the answer of the login, and tell the person what to do next."""
-                is_answer = self.path.partition("?")[0] == REDIRECT_PATH
-                body = b"You can close this page: the rest happens where you started the login.\n"
-                self.send_response(200 if is_answer else 404)
-                self.send_header("Content-Type", "text/plain; charset=utf-8")
-                self.send_header("Content-Length", str(len(body) if is_answer else 0))
-                self.send_header("Connection", "close")
-                self.end_headers()
-                if is_answer:
-                    self.wfile.write(body)
-                    answers.put(self.path)
-
-            def log_message(self, *_: Any) -> None:
-                """Log nothing: the path holds the code."""
-
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        server.daemon_threads = True
-        return server
-
-    def __enter__(self) -> RedirectListener:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def authorize(self, url: str) -> str:
-        """Open the browser at a URL, and return the one to which it was sent back."""
-        import queue
-        import webbrowser
-        log_line(f"mcpkit: log in with your browser: {url}")
-        webbrowser.open(url)
-        try:
-            return self._answers.get(timeout=LOGIN_SECONDS)
-        except queue.Empty:
-            raise TransportError(f"nobody has logged in for {LOGIN_SECONDS:g} s",
-                                 timed_out=True) from None
-
-
-# ---- tokens and keys in files
-
-def find_config_folder() -> str:
-    """Return the folder for what mcpkit keeps of its user."""
-    if os.name == "nt":
-        base = os.environ.get("APPDATA") or os.path.expanduser("~")
-    else:
-        # Spec: XDG Base Directory: a relative path is to be ignored.
-        base = os.environ.get("XDG_CONFIG_HOME", "")
-        base = base if os.path.isabs(base) else os.path.expanduser("~/.config")
-    return os.path.join(base, "mcpkit")
-
-
-class TokenMemory:
-    """Tokens that are kept for as long as this object."""
-
-    def __init__(self) -> None:
-        self._tokens = Tokens()
-
-    def read(self) -> Tokens:
-        """Return all tokens."""
-        return self._tokens
-
-    def locked(self) -> Any:
-        """Return a context that yields the tokens; an OAuth changes them under its own lock."""
-        return contextlib.nullcontext(self._tokens)
-
-    def open_signer(self) -> Signer:
-        """Return a Signer with a new key, to which tokens are bound."""
-        return Signer(None)
-
-
-class TokenFile:
-    """Tokens that are kept in a file, which its owner alone may read; None: that of the commands.
-
-    Several processes may share one: it is locked while it changes, and replaced as a whole.
-    """
-
-    def __init__(self, path: Optional[str] = None):
-        self._path = path or os.path.join(find_config_folder(), "tokens.json")
-
-    def read(self) -> Tokens:
-        """Return all tokens; none where there is no file, or one that cannot be read."""
-        try:
-            with open(self._path, "rb") as file:
-                return parse_tokens(parse_document(file.read()))
-        except OSError:                           # whoever writes there is told why
-            return Tokens()
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[Tokens]:
-        """Yield the tokens while nobody else can change them; what was changed is written."""
-        with lock_path(self._path):
-            tokens = self.read()
-            before = tokens.to_json()
-            yield tokens
-            if tokens.to_json() != before:
-                self._write(format_message(tokens.to_json()))
-
-    def _write(self, data: bytes) -> None:
-        new = f"{self._path}.{os.getpid()}.new"
-        try:
-            with open_private(new) as file:
-                file.truncate()
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, self._path)
-        except OSError:                           # a full disk, say: the old file is as it was
-            with contextlib.suppress(OSError):
-                os.unlink(new)
-            raise
-
-    def open_signer(self) -> Signer:
-        """Return the Signer whose key tokens are bound to, made where there is none."""
-        path = os.path.join(os.path.dirname(self._path), "dpop.pem")
-        with lock_path(path):
-            return Signer(path, may_make=True)
-
-
-def open_private(path: str) -> Any:
-    """Return a file to write that only its owner can read, made where it is missing."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    return os.fdopen(descriptor, "r+b")
-
-
-@contextlib.contextmanager
-def lock_path(path: str) -> Iterator[None]:
-    """Keep a file to ourselves during the block; its folder is made where it is missing.
-
-    Raises TransportError when somebody else does not let it go, UsageError where nothing can be
-    written.
-    """
-    deadline = time.monotonic() + LOCK_SECONDS
-    try:
-        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
-        with open_private(path + ".lock") as lock:
-            while not _try_lock(lock):
-                if time.monotonic() > deadline:
-                    raise TransportError(f"another process has kept {path} locked for "
-                                         f"{LOCK_SECONDS:g} s", timed_out=True)
-                time.sleep(0.05)
-            yield                                 # closing the file lets go
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def _try_lock(file: Any) -> bool:
-    try:
-        if os.name == "nt":
-            import msvcrt
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-NO_PASSPHRASE = ("-passin", "pass:")      # or openssl would ask the terminal for one, and wait
-
-
-class Signer:
-    """Signs with the P-256 key in a PEM file, by the openssl program, which alone reads the key.
-
-    With `may_make` a missing file is made; without a path the key lives as long as this object.
-    """
-
-    def __init__(self, path: Optional[str], may_make: bool = False):
-        import shutil
-        self._openssl = shutil.which("openssl")
-        if self._openssl is None:
-            raise UsageError("signatures are made by the openssl program, which is not found: "
-                             "install it, or do without key_file and dpop")
-        if path is None:
-            import tempfile
-            import weakref
-            folder = tempfile.mkdtemp(prefix="mcpkit-")
-            weakref.finalize(self, shutil.rmtree, folder, True)
-            path, may_make = os.path.join(folder, "key.pem"), True
-        self._path = path
-        if may_make and not os.path.exists(path):
-            with open_private(path) as file:
-                file.write(self._run("ecparam", "-name", "prime256v1", "-genkey", "-noout"))
-        if not os.path.isfile(path):
-            raise UsageError(f"there is no key file {path}")
-        if os.name == "posix" and os.stat(path).st_mode & 0o077:
-            raise UsageError(f"others can read the key in {path}: chmod 600 {path}")
-        self.public_jwk = parse_public_key(self._run(
-            "ec", "-in", path, *NO_PASSPHRASE, "-pubout", "-outform", "DER"))
-
-    def sign(self, data: bytes) -> bytes:
-        """Return the signature of some bytes, in DER."""
-        return self._run("dgst", "-sha256", *NO_PASSPHRASE, "-sign", self._path, data=data)
-
-    def _run(self, *words: str, data: bytes = b"") -> bytes:
-        import subprocess
-        try:
-            done = subprocess.run([self._openssl, *words], input=data, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, timeout=30.0)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise UsageError(f"openssl does not run: {error}") from None
-        if done.returncode:
-            raise UsageError(f"openssl {words[0]} failed: {shorten(done.stderr.strip())}")
-        return done.stdout
-
-
-# =============================================================================================
-# 24. CLIENT API
+# 17. CLIENT
 # =============================================================================================
 # The shell around a Conversation, which people use: calls in, results out, and what the server
 # tells to those who asked for it. It picks the transport, finds out the era, numbers the requests.
@@ -12626,7 +9471,7 @@ def _find_ttl(result: dict) -> int:
     return ttl_ms if type(ttl_ms) is int else 0
 
 
-class Listening:
+class ChangeListener:
     """What one `listen` waits for, and what has come for it."""
 
     def __init__(self, wanted: Filter):
@@ -12724,7 +9569,7 @@ class Client:
         self._responder = Responder(on_elicit, on_sample, on_roots)
         extensions = {"extensions": {**auth.extensions, **(capabilities or {}).get(
             "extensions", {})}} if auth is not None and auth.extensions else {}
-        self.conversation = Conversation(
+        self.conversation = ClientSession(
             client_info or {"name": "mcpkit", "version": __version__},
             {**self._responder.capabilities, **(capabilities or {}), **extensions})
         self.conversation.unanswered = QUESTIONS - set(self._responder.capabilities)
@@ -13128,7 +9973,7 @@ class Client:
         self.connect()
         lists = [feature for feature, is_wanted in zip(LIST_CHANGES, (tools, prompts, resources))
                  if is_wanted]
-        listening = Listening(Filter(lists, frozenset(uris)))
+        listening = ChangeListener(Filter(lists, frozenset(uris)))
         self._listening.add(listening)
         try:
             if self.era == "modern":
@@ -13142,7 +9987,7 @@ class Client:
             self._listening.discard(listening)
             self._stop_listening(listening)
 
-    def _start_subscription(self, listening: Listening) -> None:
+    def _start_subscription(self, listening: ChangeListener) -> None:
         """Listen to a modern server, in a thread: the stream is open as long as it is wanted."""
         params = {"notifications": listening.filter.to_wire()}
         message, headers, transport = self._prepare("subscriptions/listen", params)
@@ -13191,7 +10036,7 @@ class Client:
                 end(error)
         threading.Thread(target=run_to_end, daemon=True).start()
 
-    def _stop_listening(self, listening: Listening) -> None:
+    def _stop_listening(self, listening: ChangeListener) -> None:
         transport = self._transport
         if transport is None or listening.has_ended:
             return
@@ -13234,10 +10079,10 @@ class Client:
             message = build_request(self._last_id, method, self.conversation.build_params(params))
             return message, self.conversation.build_headers(message), self._transport
 
-    def _waits(self, silence: float, most: Optional[float] = None) -> Waits:
+    def _waits(self, silence: float, most: Optional[float] = None) -> Timeouts:
         now = time.monotonic()
         deadline = min(now + (most or self._max_time), self._until or math.inf)
-        return Waits(min(silence, round(deadline - now, 2)), deadline)
+        return Timeouts(min(silence, round(deadline - now, 2)), deadline)
 
     def _take(self, message: dict) -> None:
         """Take what the server says on its own: a notification, or (legacy) a request."""
@@ -13288,1088 +10133,7 @@ class Client:
 
 
 # =============================================================================================
-# 25. PROBE CHECKS
-# =============================================================================================
-# In: a way to send one raw HTTP request. Out: what the specification says of the answers.
-# A row of RULES is one rule; its function asks a Subject, which knows the right request, with
-# what the rule changes about it. No request runs, reads or changes anything of the server's.
-
-
-class Sighting(NamedTuple):
-    """What came back for one raw request, as far as it was read."""
-
-    status: int
-    headers: Headers
-    body: bytes
-    is_open: bool = False          # an event stream that had not ended when reading did
-
-    @property
-    def kind(self) -> str:
-        """The media type of the answer."""
-        return parse_media_type(self.headers.get("content-type"))
-
-    @property
-    def texts(self) -> List[bytes]:
-        """What may be JSON in it: the body, or the data of the events of a stream."""
-        if self.kind != STREAM_TYPE:
-            return [self.body]
-        return [event.data.encode("utf-8", "surrogatepass") for event
-                in SSEParser().feed(self.body) if event.event == "message" and event.data.strip()]
-
-    @property
-    def messages(self) -> List[dict]:
-        """The JSON objects in it."""
-        values = [find_json(text) for text in self.texts]
-        parts = [part for value in values
-                 for part in (value if isinstance(value, list) else [value])]
-        return [part for part in parts if isinstance(part, dict)]
-
-    @property
-    def response(self) -> dict:
-        """The JSON-RPC response in it, {} where there is none."""
-        return next((message for message in self.messages if "method" not in message), {})
-
-    @property
-    def result(self) -> Optional[dict]:
-        """The result in it, None where there is none."""
-        result = self.response.get("result")
-        return result if isinstance(result, dict) else None
-
-    @property
-    def code(self) -> Optional[int]:
-        """The code of the JSON-RPC error in it, None where there is none."""
-        error = self.response.get("error")
-        return error.get("code") if isinstance(error, dict) else None
-
-    def describe(self) -> str:
-        """Return it in a few words."""
-        if self.result is not None:
-            return f"HTTP {self.status} with a result"
-        if self.code is not None:
-            return f"HTTP {self.status} with error {shorten(self.code)}"
-        return f"HTTP {self.status}, {shorten(self.kind or 'no content type')}" + (
-            "" if self.body else ", no body")
-
-
-class Inapplicable(Exception):
-    """A rule that says nothing of this server; the text is why."""
-
-
-RawHeaders = List[Tuple[str, str]]          # as they are sent, also twice the same
-Send = Callable[[str, RawHeaders, bytes, Callable[[Sighting], bool]], Sighting]
-
-
-class Subject:
-    """One server in one era: right requests to it, and what it answered.
-
-    `send(method, headers, body, is_enough)` sends one raw request and returns a Sighting: of an
-    event stream, what came soon after `is_enough(sighting)`.
-    """
-
-    FEATURES = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
-
-    def __init__(self, era: str, send: Send, is_local: bool = False):
-        self.era, self.is_local = era, is_local
-        self.version = LATEST_MODERN_VERSION if era == "modern" else LATEST_LEGACY_VERSION
-        self.session_id: Optional[str] = None
-        self.seen: List[Sighting] = []                  # every answer, in order
-        self._send = send
-        self._count = 0
-        self._lists: Dict[str, List[dict]] = {}
-        self._is_initialized = False
-
-    @functools.cached_property
-    def opening(self) -> Sighting:
-        """The answer to the first request of the era."""
-        if self.era == "modern":
-            return self.ask("server/discover")
-        return self.initialize(self.version)
-
-    @functools.cached_property
-    def listening(self) -> Sighting:
-        """The start of the stream of a subscription to nothing."""
-        return self.ask("subscriptions/listen", {"notifications": {}}, id="listen")
-
-    @functools.cached_property
-    def getting(self) -> Sighting:
-        """The answer to a GET, of a stream its start."""
-        return self.ask_http("GET")
-
-    @property
-    def capabilities(self) -> dict:
-        """What the server says that it has."""
-        found = (self.opening.result or {}).get("capabilities")
-        return found if isinstance(found, dict) else {}
-
-    def initialize(self, version: str) -> Sighting:
-        """Send `initialize` for a version, as a client that knows no session yet."""
-        return self.ask("initialize", {"protocolVersion": version, "capabilities": {},
-                                       "clientInfo": {"name": "mcpkit", "version": __version__}},
-                        {HEADER_SESSION_ID: None, HEADER_PROTOCOL_VERSION: None})
-
-    def open_session(self) -> None:
-        """Go through the handshake, where the era has one."""
-        answer = self.opening
-        if self.era == "legacy":
-            version = (answer.result or {}).get("protocolVersion")
-            self.version = version if version in LEGACY_VERSIONS else self.version
-            self.session_id = answer.headers.get("mcp-session-id")
-            self.post(build_notification("notifications/initialized"))
-
-    def close_session(self) -> Optional[Sighting]:
-        """End the session, if there is one, and return the answer."""
-        return self.ask_http("DELETE") if self.session_id is not None else None
-
-    def ask(self, method: str, params: Optional[dict] = None, headers: Optional[dict] = None,
-            meta: Optional[dict] = None, **members: Any) -> Sighting:
-        """Send a request that is right but for what is given.
-
-        `headers` and `meta` replace or (None) leave out what would be there, `members` replace
-        those of the message itself. A header may be a list: it is sent so many times.
-        """
-        self._count += 1
-        params = dict(params or {})
-        if self.era == "modern":
-            params["_meta"] = without_none({
-                META_PROTOCOL_VERSION: self.version, META_CLIENT_CAPABILITIES: {},
-                META_CLIENT_INFO: {"name": "mcpkit", "version": __version__}, **(meta or {})})
-        message = build_request(f"probe-{self._count}", method, params or None)
-        return self.post({**message, **members}, headers)
-
-    def post(self, message: Any, headers: Optional[dict] = None) -> Sighting:
-        """Send a message, or bytes that are none."""
-        method = message.get("method") if isinstance(message, dict) else None
-        data = message if isinstance(message, bytes) else encode_json(message).encode("utf-8")
-        sent = {"Content-Type": JSON_TYPE, "Accept": RPC_ACCEPT, **self._own_headers(method),
-                **(headers or {})}
-        is_listening = method == "subscriptions/listen"
-        return self._exchange("POST", sent, data, lambda seen: bool(
-            seen.messages if is_listening else seen.response))
-
-    def ask_http(self, method: str, headers: Optional[dict] = None) -> Sighting:
-        """Send a request without a body."""
-        accept = {"Accept": STREAM_TYPE} if method == "GET" else {}
-        return self._exchange(method, {**accept, **self._own_headers(None), **(headers or {})},
-                              b"", lambda seen: True)
-
-    def _own_headers(self, method: Optional[str]) -> dict:
-        own: dict = {HEADER_PROTOCOL_VERSION: self.version}
-        if self.era == "modern":
-            return own if method is None else {**own, HEADER_METHOD: method}
-        return {**own, HEADER_SESSION_ID: self.session_id}
-
-    def _exchange(self, method: str, headers: dict, data: bytes,
-                  is_enough: Callable[[Sighting], bool]) -> Sighting:
-        pairs = [(name, value) for name, values in headers.items() if values is not None
-                 for value in (values if isinstance(values, list) else [values])]
-        answer = self._send(method, pairs, data, is_enough)
-        self.seen.append(answer)
-        return answer
-
-    def read_pages(self, method: str) -> List[dict]:
-        """Return the pages of a list, at most MAX_PROBE_PAGES; each is read once."""
-        if method not in self._lists:
-            pages: List[dict] = []
-            self._lists[method] = pages
-            cursor: Any = None
-            while len(pages) < MAX_PROBE_PAGES and (not pages or cursor is not None):
-                answer = self.ask(method, None if cursor is None else {"cursor": cursor})
-                if answer.result is None:
-                    break
-                pages.append(answer.result)
-                cursor = answer.result.get("nextCursor")
-        return self._lists[method]
-
-    def read_tools(self) -> List[Any]:
-        """Return the tools of all pages; raises Inapplicable where there are none."""
-        pages = self.read_pages("tools/list") if "tools" in self.capabilities else []
-        tools = [tool for page in pages for tool in find_list(page.get("tools"))]
-        if not tools:
-            raise Inapplicable("no tools")
-        return tools
-
-    def read_lists(self) -> Dict[str, List[dict]]:
-        """Return the pages of every list that the server declares, by feature."""
-        return {feature: self.read_pages(method) for feature, method in self.FEATURES.items()
-                if feature in self.capabilities}
-
-    @property
-    def harmless(self) -> str:
-        """The method of a request that every server of the era answers, and that does nothing."""
-        return "server/discover" if self.era == "modern" else "ping"
-
-
-# ---- What a rule's function returns: a sentence's end, None where all is right. What each rule_
-# function looks for, and how the sentence begins, is in its row of RULES.
-
-def expect(answer: Sighting, status: int, *codes: int) -> Optional[str]:
-    """Return what is wrong about a refusal."""
-    if answer.status == status and (not codes or answer.code in codes):
-        return None
-    wanted = f" with error {' or '.join(map(str, codes))}" if codes else ""
-    return f"was answered with {answer.describe()}, not HTTP {status}{wanted}"
-
-
-def expect_result(answer: Sighting) -> Optional[str]:
-    """Return what is wrong about the answer to a right request."""
-    if answer.status == 200 and answer.result is not None:
-        return None
-    return f"was answered with {answer.describe()}, not with a result"
-
-
-def refuse_result(answer: Sighting) -> Optional[str]:
-    """Return what is wrong about the answer to a request that must not be served."""
-    if answer.result is None and answer.status < 500:
-        return None
-    return f"was answered with {answer.describe()}, not refused"
-
-
-# ---- openings
-
-def rule_discover(subject: Subject) -> Optional[str]:
-    result = subject.opening.result
-    if result is None:
-        return expect_result(subject.opening)
-    versions = find_list(result.get("supportedVersions"))
-    if subject.version not in versions:
-        return f"names {shorten(result.get('supportedVersions'))}, without {subject.version}"
-    return None if isinstance(result.get("capabilities"), dict) else "has no capabilities"
-
-
-def rule_server_info(subject: Subject) -> Optional[str]:
-    meta = (subject.opening.result or {}).get("_meta")
-    return find_implementation_fault((meta if isinstance(meta, dict) else {}).get(
-        META_SERVER_INFO))
-
-
-def find_implementation_fault(info: Any) -> Optional[str]:
-    """Return what an Implementation lacks."""
-    if isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(
-            info.get("version"), str):
-        return None
-    return f"is {shorten(info)}; it must have a name and a version"
-
-
-def rule_initialize(subject: Subject) -> Optional[str]:
-    result = subject.opening.result
-    if result is None:
-        return expect_result(subject.opening)
-    if result.get("protocolVersion") not in LEGACY_VERSIONS:
-        return f"agreed on {shorten(result.get('protocolVersion'))}, which is no such version"
-    if not isinstance(result.get("capabilities"), dict):
-        return "has no capabilities"
-    fault = find_implementation_fault(result.get("serverInfo"))
-    return None if fault is None else f"has a serverInfo that {fault}"
-
-
-def rule_initialize_unknown(subject: Subject) -> Optional[str]:
-    answer = subject.initialize(UNKNOWN_VERSION)
-    version = (answer.result or {}).get("protocolVersion")
-    session_id = answer.headers.get("mcp-session-id")
-    if session_id is not None:
-        subject.ask_http("DELETE", {HEADER_SESSION_ID: session_id})
-    if version == UNKNOWN_VERSION:
-        return f"agreed on {UNKNOWN_VERSION}, which there is not"
-    return f"was answered with {answer.describe()}" if answer.status >= 500 else None
-
-
-def rule_ping(subject: Subject) -> Optional[str]:
-    answer = subject.ask("ping")
-    return expect_result(answer) or (
-        f"was answered with {shorten(answer.result)}; it must be {{}}"
-        if set(answer.result or {}) - {"_meta"} else None)
-
-
-def rule_lists_answer(subject: Subject) -> Optional[str]:
-    missing = [f"{feature}, but {Subject.FEATURES[feature]} gives no list of them"
-               for feature, pages in subject.read_lists().items()
-               if not pages or not all(isinstance(page.get(feature), list) for page in pages)]
-    return f"names {missing[0]}" if missing else None
-
-
-# ---- headers and _meta
-
-def send_header(name: str, value: Any) -> Callable[[Subject], Sighting]:
-    """Return what sends a harmless request with one header changed."""
-    return lambda subject: subject.ask(subject.harmless, headers={name: value})
-
-
-def mismatch(name: str, value: Any) -> Callable[[Subject], Optional[str]]:
-    """Return the function of a rule: this header makes the request a HeaderMismatch."""
-    return lambda subject: expect(send_header(name, value)(subject), 400, HEADER_MISMATCH)
-
-
-def accepted(headers: Dict[str, Any]) -> Callable[[Subject], Optional[str]]:
-    """Return the function of a rule: a harmless request with these headers is served."""
-    return lambda subject: expect_result(subject.ask(subject.harmless, headers=headers))
-
-
-def rule_header_names(subject: Subject) -> Optional[str]:
-    return expect_result(subject.ask(subject.harmless, headers={
-        HEADER_PROTOCOL_VERSION: None, HEADER_PROTOCOL_VERSION.upper(): subject.version,
-        HEADER_METHOD: None, HEADER_METHOD.lower(): subject.harmless}))
-
-
-def rule_version_missing(subject: Subject) -> Optional[str]:
-    # A server for old clients may take it for 2025-03-26, which has no server/discover.
-    answer = send_header(HEADER_PROTOCOL_VERSION, None)(subject)
-    return refuse_result(answer)
-
-
-def ask_unknown_version(subject: Subject) -> Sighting:
-    """Return the answer to a request of a version that there is not."""
-    return subject.ask(subject.harmless, headers={HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION},
-                       meta={META_PROTOCOL_VERSION: UNKNOWN_VERSION})
-
-
-def rule_version_unknown(subject: Subject) -> Optional[str]:
-    return expect(ask_unknown_version(subject), 400, UNSUPPORTED_VERSION)
-
-
-def rule_version_list(subject: Subject) -> Optional[str]:
-    error = ask_unknown_version(subject).response.get("error")
-    data = error.get("data") if isinstance(error, dict) else None
-    supported = data.get("supported") if isinstance(data, dict) else None
-    if subject.version in find_list(supported):
-        return None
-    return f"says that {shorten(supported)} are supported; it must name {subject.version}"
-
-
-def rule_meta_missing(subject: Subject) -> Optional[str]:
-    # Without _meta the header has nothing to match either: both errors are right.
-    return expect(subject.post(build_request("bare", subject.harmless, None)), 400,
-                  INVALID_PARAMS, HEADER_MISMATCH)
-
-
-def rule_capabilities_missing(subject: Subject) -> Optional[str]:
-    return expect(subject.ask(subject.harmless, meta={META_CLIENT_CAPABILITIES: None}), 400,
-                  INVALID_PARAMS)
-
-
-def rule_session_ignored(subject: Subject) -> Optional[str]:
-    answer = send_header(HEADER_SESSION_ID, "no-such-session")(subject)
-    if "mcp-session-id" in answer.headers:
-        return "was answered with a session ID; the modern era has none"
-    return expect_result(answer)
-
-
-def rule_version_header_wrong(subject: Subject) -> Optional[str]:
-    return expect(send_header(HEADER_PROTOCOL_VERSION, UNKNOWN_VERSION)(subject), 400)
-
-
-# ---- bodies
-
-def rule_id_echo(subject: Subject) -> Optional[str]:
-    for request_id in ("", "\u00df \u2028", 0, MAX_SAFE_INTEGER):
-        answer = subject.ask(subject.harmless, id=request_id)
-        seen = answer.response.get("id")
-        if seen != request_id or type(seen) is not type(request_id):
-            return (f"{encode_json(request_id)} was answered with {answer.describe()} and the id "
-                    f"{shorten(seen)}")
-    return None
-
-
-def rule_id_null(subject: Subject) -> Optional[str]:
-    return refuse_result(subject.ask(subject.harmless, id=None))
-
-
-def rule_method_unknown(subject: Subject) -> Optional[str]:
-    answer = subject.ask(UNKNOWN_METHOD)
-    if subject.era == "modern":
-        return expect(answer, 404, METHOD_NOT_FOUND)
-    return None if answer.code == METHOD_NOT_FOUND else (
-        f"was answered with {answer.describe()}; it must be error {METHOD_NOT_FOUND}")
-
-
-def rule_error_id(subject: Subject) -> Optional[str]:
-    answer = subject.ask(UNKNOWN_METHOD, id="mine")
-    return None if answer.code is None or answer.response.get("id") == "mine" else (
-        f'has the id {shorten(answer.response.get("id"))}; it must be "mine"')
-
-
-def rule_error_escaping(subject: Subject) -> Optional[str]:
-    answer = subject.ask("<b>probe</b>", headers=None if subject.era == "legacy" else {
-        HEADER_METHOD: "<b>probe</b>"})
-    return "is answered with a page that says it as it is" if (
-        "html" in answer.kind and b"<b>probe</b>" in answer.body) else None
-
-
-def rule_bad_json(subject: Subject) -> Optional[str]:
-    answer = subject.post(b'{"jsonrpc": "2.0", "id": 1, ')
-    if answer.result is not None or answer.status >= 500:
-        return f"was answered with {answer.describe()}; it must be a refusal"
-    return None if answer.code in (None, PARSE_ERROR) else (
-        f"was answered with error {shorten(answer.code)}; it must be {PARSE_ERROR}")
-
-
-def rule_batch(subject: Subject) -> Optional[str]:
-    meta = {} if subject.era == "legacy" else {"params": {"_meta": {
-        META_PROTOCOL_VERSION: subject.version, META_CLIENT_CAPABILITIES: {}}}}
-    batch = [{"jsonrpc": "2.0", "id": number, "method": subject.harmless, **meta}
-             for number in (1, 2)]
-    answer = subject.post(batch, {HEADER_METHOD: subject.harmless}
-                          if subject.era == "modern" else None)
-    # By JSON-RPC both are answered, by this protocol neither; one of two is a message lost.
-    served = sorted(message["id"] for message in answer.messages
-                    if message.get("id") in (1, 2) and "result" in message)
-    if answer.status < 500 and served in ([], [1, 2]):
-        return None
-    return f"was answered with {answer.describe()}, of {len(served)} of them"
-
-
-def expect_accepted(answer: Sighting) -> Optional[str]:
-    """Return what is wrong about the answer to a notification or a response."""
-    if answer.status >= 400 or answer.status == 202 and not answer.body:
-        return None
-    return (f"was answered with {answer.describe()}; it must be 202 without a body, or an HTTP "
-            "error")
-
-
-def rule_notification(subject: Subject) -> Optional[str]:
-    return expect_accepted(subject.post(build_notification("notifications/probe")))
-
-
-def rule_response(subject: Subject) -> Optional[str]:
-    return expect_accepted(subject.post(build_result("no-such-request", {})))
-
-
-# ---- HTTP
-
-def rule_answer_type(subject: Subject) -> Optional[str]:
-    answer = subject.ask(subject.harmless)
-    if answer.kind in (JSON_TYPE, STREAM_TYPE):
-        return None
-    return f"is of type {shorten(answer.kind or 'none')}"
-
-
-def rule_origin(subject: Subject) -> Optional[str]:
-    return expect(send_header("Origin", FOREIGN_ORIGIN)(subject), 403)
-
-
-def rule_preflight(subject: Subject) -> Optional[str]:
-    answer = subject.ask_http("OPTIONS", {
-        "Origin": FOREIGN_ORIGIN, "Access-Control-Request-Method": "POST",
-        "Access-Control-Request-Headers": "content-type"})
-    allowed = answer.headers.get("access-control-allow-origin")
-    return None if allowed not in ("*", FOREIGN_ORIGIN) else (
-        f"was answered with Access-Control-Allow-Origin: {allowed}")
-
-
-def rule_host(subject: Subject) -> Optional[str]:
-    if not subject.is_local:
-        raise Inapplicable("not on this machine")
-    return refuse_result(send_header("Host", FOREIGN_ORIGIN.partition("//")[2])(subject))
-
-
-def rule_get(subject: Subject) -> Optional[str]:
-    answer = subject.getting
-    if answer.status == 405 or answer.status == 200 and answer.kind == STREAM_TYPE:
-        return None
-    return f"was answered with {answer.describe()}; it must be an event stream, or 405"
-
-
-def rule_get_responses(subject: Subject) -> Optional[str]:
-    if subject.getting.kind != STREAM_TYPE:
-        raise Inapplicable("no event stream to a GET")
-    response = subject.getting.response
-    return f"holds the response {shorten(response)}" if response else None
-
-
-def rule_get_refused(subject: Subject) -> Optional[str]:
-    versions = find_list((subject.opening.result or {}).get("supportedVersions"))
-    if not all(version in MODERN_VERSIONS for version in versions):
-        raise Inapplicable("other revisions are spoken too")
-    return expect(subject.getting, 405)
-
-
-# ---- sessions
-
-def find_session(subject: Subject) -> str:
-    """Return the session's id; raises Inapplicable where there is none."""
-    if subject.session_id is None:
-        raise Inapplicable("no session ID")
-    return subject.session_id
-
-
-def rule_session_id(subject: Subject) -> Optional[str]:
-    session_id = find_session(subject)
-    return None if re.fullmatch(r"[\x21-\x7e]+", session_id) else f"is {shorten(session_id)}"
-
-
-def rule_session_missing(subject: Subject) -> Optional[str]:
-    find_session(subject)
-    answer = send_header(HEADER_SESSION_ID, None)(subject)
-    # One that does without the id answers; that is no fault.
-    return None if answer.result is not None else expect(answer, 400)
-
-
-def rule_session_unknown(subject: Subject) -> Optional[str]:
-    find_session(subject)
-    return expect(send_header(HEADER_SESSION_ID, "no-such-session")(subject), 404)
-
-
-def rule_session_ended(subject: Subject) -> Optional[str]:
-    find_session(subject)
-    other = Subject("legacy", subject._send)
-    other.open_session()
-    ended = other.close_session()
-    if ended is None or not 200 <= ended.status < 300:
-        raise Inapplicable("sessions cannot be ended")
-    return expect(other.ask("ping"), 404)
-
-
-# ---- streams
-
-def find_streams(subject: Subject) -> List[Sighting]:
-    """Return the event streams so far; raises Inapplicable where there are none."""
-    streams = [answer for answer in subject.seen if answer.kind == STREAM_TYPE]
-    if not streams:
-        raise Inapplicable("no event streams")
-    return streams
-
-
-def rule_stream_messages(subject: Subject) -> Optional[str]:
-    for text in [text for stream in find_streams(subject) for text in stream.texts]:
-        value = find_json(text)
-        if not isinstance(value, dict) or value.get("jsonrpc") != JSONRPC_VERSION:
-            return f"holds {shorten(text)}"
-    return None
-
-
-# What a line of an event stream may begin with; "" is a comment.
-STREAM_FIELDS = (b"", b"data", b"event", b"id", b"retry")
-
-
-def list_fields(stream: Sighting) -> Iterator[Tuple[bytes, bytes]]:
-    """Yield name and value of each complete line of an event stream, but the blank ones."""
-    for line in stream.body.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True):
-        name, _, value = line.strip(b"\r\n").partition(b":")
-        if line.strip(b"\r\n") and line[-1:] in b"\r\n":
-            yield name, value.strip(b" ")
-
-
-def rule_stream_framing(subject: Subject) -> Optional[str]:
-    for stream in find_streams(subject):
-        odd = [name for name, _ in list_fields(stream) if name not in STREAM_FIELDS]
-        if odd:
-            return f"holds a line that is no field, {shorten(odd[0])}"
-        parser = SSEParser()
-        parser.feed(stream.body)
-        rest = parser.close()
-        if rest and not stream.is_open:
-            return f"ends inside of an event, which is lost: {shorten(rest)}"
-    return None
-
-
-def rule_stream_retry(subject: Subject) -> Optional[str]:
-    odd = [value for stream in find_streams(subject) for name, value in list_fields(stream)
-           if name == b"retry" and not value.isdigit()]
-    return f"has the retry {shorten(odd[0])}" if odd else None
-
-
-def rule_stream_requests(subject: Subject) -> Optional[str]:
-    asked = [message["method"] for stream in find_streams(subject) for message in stream.messages
-             if "method" in message and "id" in message]
-    return f"asks {shorten(asked[0])}" if asked else None
-
-
-def rule_stream_logs(subject: Subject) -> Optional[str]:
-    logs = [message for stream in find_streams(subject) for message in stream.messages
-            if message.get("method") == "notifications/message"]
-    return f"holds {shorten(logs[0])}" if logs else None
-
-
-def rule_stream_ends(subject: Subject) -> Optional[str]:
-    return "stays open after the response" if any(
-        stream.is_open and stream.response for stream in find_streams(subject)) else None
-
-
-def rule_stream_buffering(subject: Subject) -> Optional[str]:
-    values = [stream.headers.get("x-accel-buffering") for stream in find_streams(subject)]
-    return None if set(values) == {"no"} else "comes without it"
-
-
-def rule_event_ids(subject: Subject) -> Optional[str]:
-    # An initialize that was tried out got a session of its own.
-    ids: List[bytes] = []
-    for stream in [stream for stream in find_streams(subject) if stream.headers.get(
-            "mcp-session-id", subject.session_id) == subject.session_id]:
-        ids += [value for name, value in list_fields(stream) if name == b"id"]
-    twice = [value for index, value in enumerate(ids) if value in ids[:index]]
-    return f"has the id {shorten(twice[0])} twice" if twice else None
-
-
-def find_listening(subject: Subject) -> Sighting:
-    """Return the stream of a subscription; raises Inapplicable where there are none."""
-    if subject.listening.code == METHOD_NOT_FOUND:
-        raise Inapplicable("no subscriptions/listen")
-    return subject.listening
-
-
-def rule_listen(subject: Subject) -> Optional[str]:
-    answer = find_listening(subject)
-    first = answer.messages[0] if answer.messages else {}
-    if first.get("method") != "notifications/subscriptions/acknowledged":
-        return f"begins with {shorten(first or answer.describe())}"
-    params = first.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    seen = meta.get(META_SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-    return None if seen == "listen" else (
-        f'is acknowledged with the subscription ID {shorten(seen)}; it must be "listen"')
-
-
-def rule_listen_open(subject: Subject) -> Optional[str]:
-    answer = find_listening(subject)
-    return None if answer.is_open or answer.response else "ended at once, without a response"
-
-
-# ---- lists
-
-def find_paged(subject: Subject) -> str:
-    """Return the method of a list that the server has; raises Inapplicable."""
-    for feature, method in Subject.FEATURES.items():
-        if feature in subject.capabilities:
-            return method
-    raise Inapplicable("no lists")
-
-
-def rule_pages_end(subject: Subject) -> Optional[str]:
-    for feature, pages in subject.read_lists().items():
-        cursors = [page["nextCursor"] for page in pages if page.get("nextCursor") is not None]
-        if len(cursors) != len(set(map(encode_json, cursors))):
-            return f"{Subject.FEATURES[feature]} gives the same nextCursor twice"
-        if cursors and len(cursors) == len(pages) < MAX_PROBE_PAGES:
-            return f"{Subject.FEATURES[feature]} names a page that cannot be read"
-    return None
-
-
-def rule_cursor_invalid(subject: Subject) -> Optional[str]:
-    answer = subject.ask(find_paged(subject), {"cursor": "no such cursor"})
-    return None if answer.code == INVALID_PARAMS else (
-        f"was answered with {answer.describe()}; it should be error {INVALID_PARAMS}")
-
-
-def rule_cache_hints(subject: Subject) -> Optional[str]:
-    pages = [("server/discover", subject.opening.result or {})]
-    pages += [(Subject.FEATURES[feature], page) for feature, found in subject.read_lists().items()
-              for page in found]
-    for method, page in pages:
-        ttl, scope = page.get("ttlMs"), page.get("cacheScope")
-        if not isinstance(ttl, (int, float)) or isinstance(ttl, bool) or ttl < 0 or ttl % 1:
-            return f"{method} has the ttlMs {shorten(ttl)}"
-        if scope not in ("public", "private"):
-            return f"{method} has the cacheScope {shorten(scope)}"
-    return None
-
-
-def rule_cache_scopes(subject: Subject) -> Optional[str]:
-    lists = {feature: {shorten(page.get("cacheScope")) for page in pages}
-             for feature, pages in subject.read_lists().items() if len(pages) > 1}
-    if not lists:
-        raise Inapplicable("no list has pages")
-    mixed = [feature for feature, scopes in lists.items() if len(scopes) > 1]
-    return f"those of {mixed[0]} differ" if mixed else None
-
-
-def rule_result_type(subject: Subject) -> Optional[str]:
-    for answer in subject.seen:
-        if answer.result is not None and not isinstance(answer.result.get("resultType"), str):
-            return f"is missing in {shorten(answer.result)}"
-    return None
-
-
-def rule_list_order(subject: Subject) -> Optional[str]:
-    subject.read_tools()                         # there are some
-    first = subject.read_pages("tools/list")[0]
-    again = subject.ask("tools/list").result or {}
-    before, after = find_names(first), find_names(again)
-    return f"was {shorten(before)}, then {shorten(after)}" if (
-        before != after and sorted(before) == sorted(after)) else None
-
-
-def find_names(page: dict) -> List[str]:
-    """Return the names of the tools on a page."""
-    return [tool["name"] for tool in find_list(page.get("tools"))
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
-
-
-def with_members(feature: str, *members: str) -> Callable[[Subject], Optional[str]]:
-    """Return the function of a rule: each item of a list has these members, a uri its scheme."""
-    def rule(subject: Subject) -> Optional[str]:
-        items = [item for page in subject.read_lists().get(feature, ())
-                 for item in find_list(page.get(feature))]
-        if not items:
-            raise Inapplicable(f"no {feature}")
-        for index, item in enumerate(items):
-            for name in members:
-                value = item.get(name) if isinstance(item, dict) else None
-                if not isinstance(value, str) or name == "uri" and not re.match(
-                        r"[A-Za-z][A-Za-z0-9+.-]*:", value):
-                    return f"number {index} has the {name} {shorten(value)}"
-        return None
-    return rule
-
-
-# ---- tools
-
-def find_tool_names(subject: Subject) -> List[str]:
-    """Return the names of all tools."""
-    return find_names({"tools": subject.read_tools()})
-
-
-def rule_tool_names(subject: Subject) -> Optional[str]:
-    odd = [name for name in find_tool_names(subject)
-           if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name)]
-    return f"there is {shorten(encode_json(odd[0]))}" if odd else None
-
-
-def rule_tool_names_unique(subject: Subject) -> Optional[str]:
-    names = find_tool_names(subject)
-    twice = [name for index, name in enumerate(names) if name in names[:index]]
-    return f"{shorten(twice[0])} is there twice" if twice else None
-
-
-def find_fault_of_tools(subject: Subject, find: Callable[[Any], Optional[str]]) -> Optional[str]:
-    """Return the first fault among the tools, with the tool's place and name."""
-    for index, tool in enumerate(subject.read_tools()):
-        fault = find(tool)
-        if fault is not None:
-            name = tool.get("name") if isinstance(tool, dict) else None
-            return f"tool {index} ({shorten(name)}) {fault}"
-    return None
-
-
-def rule_tool_schemas(subject: Subject) -> Optional[str]:
-    def find(tool: Any) -> Optional[str]:
-        fault = find_tool_fault(tool)
-        for name in () if fault else ("inputSchema", "outputSchema"):
-            try:
-                check_schema(tool.get(name, {}))
-            except SchemaError as error:
-                return f"has an {name} that is no JSON Schema: {error}"
-        return fault
-    return find_fault_of_tools(subject, find)
-
-
-def rule_header_parameters(subject: Subject) -> Optional[str]:
-    def find(tool: Any) -> Optional[str]:
-        try:
-            find_header_parameters(tool.get("inputSchema") if isinstance(tool, dict) else {})
-        except SchemaError as error:
-            return f"is to be rejected: {error}"
-        return None
-    return find_fault_of_tools(subject, find)
-
-
-def rule_schema_references(subject: Subject) -> Optional[str]:
-    def find(tool: Any) -> Optional[str]:
-        reference = find_network_reference(
-            [tool.get("inputSchema"), tool.get("outputSchema")] if isinstance(tool, dict) else [])
-        return None if reference is None else f"refers to {shorten(reference)}"
-    return find_fault_of_tools(subject, find)
-
-
-def find_network_reference(schema: Any) -> Optional[str]:
-    """Return a `$ref` in a schema that leads out of it to the network, None when none does."""
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, list):
-            waiting += part
-        elif isinstance(part, dict):
-            reference = part.get("$ref")
-            if isinstance(reference, str) and re.match("https?:", reference, re.IGNORECASE):
-                return reference
-            waiting += [member for keyword, member in part.items()
-                        if keyword not in _DATA_KEYWORDS]
-    return None
-
-
-# ---- all answers
-
-def rule_error_shape(subject: Subject) -> Optional[str]:
-    for answer in subject.seen:
-        error = answer.response.get("error", {"code": 0, "message": ""})
-        if not (isinstance(error, dict) and isinstance(error.get("code"), int)
-                and isinstance(error.get("message"), str)):
-            return f"is {shorten(error)}"
-    return None
-
-
-def rule_error_codes(subject: Subject) -> Optional[str]:
-    for answer in subject.seen:
-        code = answer.code
-        if isinstance(code, int) and (-32099 <= code <= -32020 and code not in MODERN_ERRORS
-                                      or code in RETIRED_ERRORS):
-            return f"{code} is used"
-    return None
-
-
-def rule_utf8(subject: Subject) -> Optional[str]:
-    for answer in subject.seen:
-        try:
-            if answer.kind in (JSON_TYPE, STREAM_TYPE):
-                answer.body.decode("utf-8")
-        except UnicodeDecodeError:
-            return f"{shorten(answer.body)} is no UTF-8"
-    return None
-
-
-class Rule(NamedTuple):
-    """One rule of the specification: how strong it is, where each era states it, what to ask.
-
-    `about` begins a sentence that what `find_fault` returns ends; `find_fault` may raise
-    Inapplicable.
-    """
-
-    id: str
-    level: str                         # "MUST" or "SHOULD"
-    legacy: Optional[str]              # section of 2025-11-25, None: the era has no such rule
-    modern: Optional[str]              # section of 2026-07-28
-    about: str
-    find_fault: Callable[[Subject], Optional[str]]
-    hint: str
-    since: str = "2025-03-26"          # the first legacy revision with it
-
-    def applies_to(self, version: str) -> bool:
-        """Return whether a revision has the rule."""
-        order = PROTOCOL_VERSIONS.index
-        return order(version) >= order(self.since)
-
-    def find_section(self, era: str) -> Optional[str]:
-        """Return where an era states it, with the revision."""
-        section = self.legacy if era == "legacy" else self.modern
-        if section is None or section.startswith(("RFC", "OWASP", "HTML")):
-            return section and f"{self.level}, {section}"
-        version = LATEST_LEGACY_VERSION if era == "legacy" else LATEST_MODERN_VERSION
-        return f"{self.level}, {version} {section}"
-
-
-_HTTP = "basic/transports/streamable-http, "
-_OLD = "basic/transports, "
-_OUGHT_HEADERS = "compare the header with the body before the request is served"
-_TOOL_HINT = "clients leave such a tool out"
-
-# In the order in which they are tried; what looks at all answers comes last.
-RULES = (
-    Rule("discover", "MUST", None, "server/discover, Response", "server/discover",
-         rule_discover, "answer it with supportedVersions and capabilities"),
-    Rule("server-info", "SHOULD", None, "basic, _meta",
-         f"_meta[{META_SERVER_INFO!r}]", rule_server_info, "put name and version there"),
-    Rule("initialize", "MUST", "basic/lifecycle, Initialization", None, "initialize",
-         rule_initialize, "answer with protocolVersion, capabilities and serverInfo"),
-    Rule("initialize-unknown", "MUST", "basic/lifecycle, Version Negotiation", None,
-         f"initialize for {UNKNOWN_VERSION}", rule_initialize_unknown,
-         "answer with the latest version that is supported"),
-    Rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", None, "ping", rule_ping,
-         "answer it with an empty result"),
-    Rule("lists-answer", "MUST", "basic/lifecycle, Capability Negotiation",
-         "server/tools, Capabilities",
-         "the capabilities", rule_lists_answer, "answer the list of all that is declared"),
-    Rule("version-missing", "MUST", None, _HTTP + "Server Validation",
-         "server/discover without MCP-Protocol-Version", rule_version_missing,
-         "refuse it with 400 and -32020"),
-    Rule("version-mismatch", "MUST", None, _HTTP + "Server Validation",
-         f"MCP-Protocol-Version: {LATEST_LEGACY_VERSION} with another version in the body",
-         mismatch(HEADER_PROTOCOL_VERSION, LATEST_LEGACY_VERSION), _OUGHT_HEADERS),
-    Rule("version-repeated", "MUST", None, _HTTP + "Server Validation",
-         "MCP-Protocol-Version twice, and different",
-         mismatch(HEADER_PROTOCOL_VERSION, [LATEST_MODERN_VERSION, LATEST_LEGACY_VERSION]),
-         "join repeated headers (RFC 9110 5.2) before they are compared"),
-    Rule("version-unknown", "MUST", None, _HTTP + "Protocol Version Header",
-         f"version {UNKNOWN_VERSION}", rule_version_unknown, "refuse it with 400 and -32022"),
-    Rule("version-list", "MUST", None, "basic/versioning, Protocol Version Negotiation",
-         f"the error for version {UNKNOWN_VERSION}", rule_version_list,
-         "list the supported versions in data.supported"),
-    Rule("version-header", "MUST", _OLD + "Protocol Version Header", None,
-         f"MCP-Protocol-Version: {UNKNOWN_VERSION}", rule_version_header_wrong,
-         "refuse it with 400", "2025-06-18"),
-    Rule("version-assumed", "SHOULD", _OLD + "Protocol Version Header", None,
-         "ping without MCP-Protocol-Version", accepted({HEADER_PROTOCOL_VERSION: None}),
-         f"take the session's version, or {ASSUMED_VERSION}", "2025-06-18"),
-    Rule("method-missing", "MUST", None, _HTTP + "Server Validation",
-         "a request without Mcp-Method", mismatch(HEADER_METHOD, None), _OUGHT_HEADERS),
-    Rule("method-mismatch", "MUST", None, _HTTP + "Server Validation",
-         "Mcp-Method: tools/list with another method in the body",
-         mismatch(HEADER_METHOD, "tools/list"), _OUGHT_HEADERS),
-    Rule("method-case", "MUST", None, _HTTP + "Case Sensitivity",
-         "Mcp-Method: SERVER/DISCOVER with server/discover in the body",
-         mismatch(HEADER_METHOD, "SERVER/DISCOVER"), "compare values case-sensitively"),
-    Rule("header-names", "MUST", None, _HTTP + "Case Sensitivity",
-         "a request whose header names are in other case", rule_header_names,
-         "compare names case-insensitively"),
-    Rule("meta-missing", "MUST", None, "basic, _meta",
-         "a request without _meta", rule_meta_missing, "refuse it with 400 and -32602"),
-    Rule("capabilities-missing", "MUST", None, "basic, _meta",
-         "a request without clientCapabilities in _meta", rule_capabilities_missing,
-         "refuse it with 400 and -32602"),
-    Rule("session-ignored", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
-         "a request with Mcp-Session-Id", rule_session_ignored, "ignore the header"),
-    Rule("id-echo", "MUST", "basic, Responses", "basic, Responses", "the id", rule_id_echo,
-         "answer with the same id, of the same type"),
-    Rule("id-null", "MUST", "basic, Requests", "basic, Requests", "a request with the id null",
-         rule_id_null, "refuse it with -32600"),
-    Rule("method-unknown", "MUST", "basic, Messages", _HTTP + "Protocol Version Header",
-         f"the method {UNKNOWN_METHOD}", rule_method_unknown, "answer with -32601"),
-    Rule("error-id", "MUST", "basic, Responses", "basic, Error Responses",
-         "the error for an unknown method", rule_error_id, "answer with the id of the request"),
-    Rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", "OWASP ASVS 1.2.1",
-         "the method <b>probe</b>", rule_error_escaping, "escape what goes into a page"),
-    Rule("bad-json", "MUST", "basic, Messages", "basic, Messages", "a body that is no JSON",
-         rule_bad_json, "refuse it with 400 and -32700"),
-    Rule("batch", "MUST", "basic, Messages", "basic, Messages",
-         "a batch of two requests", rule_batch, "refuse it with 400 and -32600", "2025-06-18"),
-    Rule("notification", "MUST", _OLD + "Sending Messages to the Server",
-         _HTTP + "Sending Messages", "a notification", rule_notification, "answer 202, no body"),
-    Rule("response", "MUST", _OLD + "Sending Messages to the Server", None,
-         "a response that nobody waits for", rule_response, "answer 202 without a body"),
-    Rule("answer-type", "MUST", _OLD + "Sending Messages to the Server",
-         _HTTP + "Sending Messages", "the answer", rule_answer_type,
-         f"send {JSON_TYPE} or {STREAM_TYPE}"),
-    Rule("accept-case", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
-         "a request whose Accept has weights and capitals",
-         accepted({"Accept": "Text/Event-Stream;q=0.5, Application/JSON;q=0.9"}),
-         "compare media types case-insensitively, without parameters"),
-    Rule("content-type-charset", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
-         "a request of type application/json; charset=utf-8",
-         accepted({"Content-Type": "application/json; charset=utf-8"}),
-         "look at the media type without its parameters"),
-    Rule("origin", "MUST", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
-         f"a request from a page of {FOREIGN_ORIGIN}", rule_origin,
-         "refuse origins that are not allowed with 403, against DNS rebinding", "2025-11-25"),
-    Rule("preflight", "SHOULD", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
-         f"a preflight from a page of {FOREIGN_ORIGIN}", rule_preflight,
-         "allow only the origins that may call", "2025-11-25"),
-    Rule("host", "SHOULD", "RFC 9110 7.4", "RFC 9110 7.4",
-         "a request for the host mcpkit-probe.invalid", rule_host,
-         "refuse hosts that are not this server with 421, against DNS rebinding"),
-    Rule("get", "MUST", _OLD + "Listening for Messages from the Server", None, "a GET", rule_get,
-         "answer with 405 where there is no stream"),
-    Rule("get-responses", "MUST", _OLD + "Listening for Messages from the Server", None,
-         "the stream of a GET", rule_get_responses, "send responses on the stream of the request"),
-    Rule("get-refused", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions", "a GET",
-         rule_get_refused, "answer with 405"),
-    Rule("last-event-id", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
-         "a request with Last-Event-ID", accepted({"Last-Event-ID": "probe"}),
-         "ignore the header"),
-    Rule("session-id", "MUST", _OLD + "Session Management", None, "the session ID",
-         rule_session_id, "use visible ASCII characters only"),
-    Rule("session-missing", "SHOULD", _OLD + "Session Management", None,
-         "a request without the session ID", rule_session_missing, "refuse it with 400"),
-    Rule("session-unknown", "SHOULD", _OLD + "Session Management", None,
-         "a request of a session that there is not", rule_session_unknown, "refuse it with 404"),
-    Rule("session-ended", "MUST", _OLD + "Session Management", None,
-         "a request of a session that was ended", rule_session_ended, "refuse it with 404"),
-    Rule("listen", "MUST", None, "basic/patterns/subscriptions, Acknowledgment",
-         "subscriptions/listen", rule_listen,
-         "send notifications/subscriptions/acknowledged first, with the subscription's id"),
-    Rule("listen-open", "SHOULD", None, "basic/patterns/subscriptions, Graceful Closure",
-         "the stream of subscriptions/listen", rule_listen_open,
-         "keep it open, or send a response before it ends"),
-    Rule("pages-end", "SHOULD", "server/utilities/pagination", "server/utilities/pagination",
-         "a list", rule_pages_end, "leave nextCursor out on the last page"),
-    Rule("cursor-invalid", "SHOULD", "server/utilities/pagination, Error Handling",
-         "server/utilities/pagination, Error Handling", "a cursor that was never given",
-         rule_cursor_invalid, "answer with -32602"),
-    Rule("list-order", "SHOULD", None, "server/tools, Capabilities", "the order of the tools",
-         rule_list_order, "list them in the same order each time"),
-    Rule("cache-hints", "MUST", None, "server/utilities/caching, Cacheable Results",
-         "a cacheable result:", rule_cache_hints, "give ttlMs (0 or more) and cacheScope"),
-    Rule("cache-scopes", "MUST", None, "server/utilities/caching, Interaction with Pagination",
-         "the cacheScope of the pages of one list:", rule_cache_scopes, "use one for all pages"),
-    Rule("resources", "MUST", "server/resources, Resource", "server/resources, Resource",
-         "a resource has a uri, with a scheme, and a name, but", with_members(
-             "resources", "uri", "name"), "clients leave such a resource out"),
-    Rule("prompts", "MUST", "server/prompts, Prompt", "server/prompts, Prompt",
-         "a prompt has a name, but", with_members("prompts", "name"),
-         "clients leave such a prompt out"),
-    Rule("tool-names", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
-         "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but", rule_tool_names,
-         "some clients take no other characters", "2025-11-25"),
-    Rule("tool-names-unique", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
-         "the tools' names are unique, but", rule_tool_names_unique, "rename one of the tools",
-         "2025-11-25"),
-    Rule("tool-schemas", "MUST", "server/tools, Tool", "server/tools, Tool",
-         "a tool's schemas are JSON Schemas, but", rule_tool_schemas, _TOOL_HINT),
-    Rule("header-parameters", "MUST", None, _HTTP + "Schema Extension",
-         "an x-mcp-header names one plain parameter, but", rule_header_parameters, _TOOL_HINT),
-    Rule("schema-references", "SHOULD", None, "basic, $ref Resolution",
-         "a $ref does not lead to the network, but", rule_schema_references,
-         "put the schema into $defs"),
-    Rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", "a stream", rule_stream_framing,
-         "begin each line with data:, event:, id:, retry: or a colon, and end each event with a "
-         "blank line"),
-    Rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", "a stream", rule_stream_retry,
-         "write it in digits: milliseconds"),
-    Rule("stream-messages", "MUST", _OLD + "Sending Messages to the Server",
-         _HTTP + "Receiving Messages", "an event of a stream", rule_stream_messages,
-         "send one JSON-RPC message an event"),
-    Rule("stream-requests", "MUST", None, _HTTP + "Receiving Messages", "a stream",
-         rule_stream_requests, "ask by a result of type input_required"),
-    Rule("stream-logs", "MUST", None, "server/utilities/logging",
-         "a stream that nobody wanted logs on", rule_stream_logs,
-         f"log only where _meta has {META_LOG_LEVEL}"),
-    Rule("stream-ends", "SHOULD", _OLD + "Sending Messages to the Server",
-         _HTTP + "Receiving Messages", "a stream", rule_stream_ends, "end it with the response"),
-    Rule("stream-buffering", "SHOULD", None, _HTTP + "Receiving Messages",
-         "X-Accel-Buffering: no: a stream", rule_stream_buffering, "tell proxies not to buffer"),
-    Rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", None,
-         "an event's id is unique in its session, but one stream or another", rule_event_ids,
-         "count on over all streams of a session"),
-    Rule("result-type", "MUST", None, "basic, Result Responses", "resultType", rule_result_type,
-         'put "resultType": "complete" into each result'),
-    Rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses", "an error",
-         rule_error_shape, "give a code (an integer) and a message (a text)"),
-    Rule("error-codes", "MUST", None, "basic, Error Codes", "a code that the protocol reserves:",
-         rule_error_codes, "use the defined codes, or some outside -32768 to -32000"),
-    Rule("utf-8", "MUST", _OLD.rstrip(", "), "basic/transports, Messages", "an answer:",
-         rule_utf8, "encode messages in UTF-8"),
-)
-
-
-def run_rules(subject: Subject) -> Iterator[Check]:
-    """Try every rule of an era, and yield a Check for each as it is done.
-
-    Its status is "ok", "fail" (a MUST), "warning" (a SHOULD) or "skipped".
-    """
-    for rule in RULES:
-        section = rule.find_section(subject.era)
-        if section is not None:
-            status, fault = find_outcome(rule, subject)
-            yield Check(rule.id, status, f"{rule.about} {fault}" if fault else
-                        re.sub("(, but.*|:)$", "", rule.about),
-                        rule.hint if status in ("fail", "warning") else "", section)
-
-
-def find_outcome(rule: Rule, subject: Subject) -> Tuple[str, Optional[str]]:
-    """Return the status of a rule for a server, and what is to be said of it."""
-    try:
-        if not rule.applies_to(subject.version):
-            raise Inapplicable(f"since {rule.since}")
-        fault = rule.find_fault(subject)
-    except Inapplicable as reason:
-        return "skipped", f"({reason})"
-    except TransportError as error:
-        fault = f"was not answered ({escape_text(str(error))})"
-    except ProtocolError as error:
-        fault = f"got an answer that cannot be read ({escape_text(str(error))})"
-    if fault is None:
-        return "ok", None
-    return "fail" if rule.level == "MUST" else "warning", fault
-
-
-def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
-    """Return how many rules of each level were kept, broken and skipped."""
-    counts = {level: {"ok": 0, "broken": 0, "skipped": 0} for level in ("MUST", "SHOULD")}
-    for check in checks:
-        level = check.spec.partition(",")[0]
-        if level in counts:
-            counts[level][check.status if check.status in ("ok", "skipped") else "broken"] += 1
-    return counts
-
-
-# =============================================================================================
-# 26. PROBE FINDINGS
+# 18. PROBE
 # =============================================================================================
 # In: what was seen at a server: errors, answers, exchanges. Out: which layer that is of, what it
 # means, and what to do about it, as a Check or a Layer. Tables first: what a status, a word or a
@@ -14768,7 +10532,7 @@ def explain_junk(lines: List[Tuple[int, str]]) -> List[Check]:
                   "basic/transports/stdio") for number, text in lines]
 
 
-def explain_ending(ending: Ending) -> Layer:
+def explain_ending(ending: ChildExit) -> Layer:
     """Return how a stdio server took the end of its input."""
     ms = ending.seconds * 1000
     if ending.signal:
@@ -14781,420 +10545,6 @@ def explain_ending(ending: Ending) -> Layer:
     return Layer("exit", "ok", "it ended when its input did", "", ms)
 
 
-# =============================================================================================
-# 27. PROBE DISCOVERY
-# =============================================================================================
-# In: a page or bare host, or the refusal of a server that wants a token. Out: the endpoint, or who
-# issues tokens, with the trail of all that was asked. What is asked is decided here; the fetching
-# comes from outside.
-
-
-# ---- an endpoint, from a page or a bare host; nothing of it is ratified
-
-MAX_DISCOVERY_REQUESTS = 12
-MAX_LEADS = 100                        # that are taken from one document
-CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
-FOLKLORE_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
-                  "/.well-known/mcp-server-card")
-# The members of such a document under which an endpoint was seen, "*" being any member or item.
-FOLKLORE_PLACES = ("url", "endpoint", "endpoints.streamable_http", "transport.endpoint",
-                   "transports.*.url", "remotes.*.url", "mcpServers.*.url")
-CONFIRM_REQUESTS = 4                   # that a handshake in an era still to be found may take
-
-
-class Lead(NamedTuple):
-    """A URL that may name an endpoint, or be one; what `kind` of document is expected there.
-
-    Leads of the lowest `rank` are followed first; `source` says who named it, in a `card` perhaps.
-    """
-
-    rank: int
-    kind: str
-    url: str
-    source: str
-    card: Optional[dict] = None
-
-
-_BARE_TARGET = (r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
-                r"(:\d+)?([/?].*)?")
-
-
-def complete_url(target: str) -> str:
-    """Return a target with the scheme that it lacks: http for this machine, else https."""
-    match = re.fullmatch(_BARE_TARGET, target)
-    return target if match is None else ("http" if is_loopback(match[1]) else "https") + (
-        f"://{target}")
-
-
-def resolve_link(base: str, reference: Any) -> str:
-    """Return the http URL that a document's reference means, else the reference itself."""
-    try:
-        url = urllib.parse.urljoin(base, reference)
-        return escape_url(url) if is_http_url(url) else str(reference)
-    except (TypeError, ValueError):               # an unclosed [, say
-        return str(reference)
-
-
-def is_near(url: str, target: str) -> bool:
-    """Return whether a URL is on the target's host or a subdomain of it, and on its port."""
-    if not is_http_url(url):
-        return False
-    (scheme, host, port), (old_scheme, old_host, old_port) = map(split_origin, (url, target))
-    return port == old_port and scheme in (old_scheme, "https") and (
-        host == old_host or host.endswith("." + old_host))
-
-
-def list_leads(target: str) -> List[Lead]:
-    """Return where to look first. The page may name more."""
-    def at(path: str) -> str:
-        return urllib.parse.urljoin(target, path)
-
-    path = urllib.parse.urlsplit(target).path.rstrip("/")
-    return [Lead(0, "page", target, "the page"), Lead(1, "catalog", at(CATALOG_PATH), "well-known"),
-            Lead(3, "resource", at(RESOURCE_METADATA_PATH), "RFC 9728"),
-            *(Lead(5, "folklore", at(name), "folklore") for name in FOLKLORE_PATHS),
-            *([] if path == "/mcp" else [Lead(6, "endpoint", at("/mcp"), "the usual path")])]
-
-
-_LINK = r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)"""
-_ATTRIBUTE = r"""(?<![\w-])([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))"""
-
-
-def parse_links(header: str, page: str) -> List[Tuple[str, str]]:
-    """Return (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
-    import html
-    found = [(target, parameters) for target, parameters in re.findall(_LINK, header)]
-    found += [("", attributes) for attributes in re.findall(r"<link\b([^<>]*)>", page, re.I)]
-    links = []
-    for target, text in found:
-        members = {name.lower(): html.unescape("".join(values))
-                   for name, *values in re.findall(_ATTRIBUTE, text)}
-        links += [(relation.lower(), target or members.get("href", ""))
-                  for relation in members.get("rel", "").split()]
-    return links
-
-
-def read_page(exchange: Exchange, lead: Lead) -> List[Lead]:
-    """Return what a page and its Link header name."""
-    kinds = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"), "mcp-server": (4, "endpoint")}
-    return [Lead(*kinds[relation], resolve_link(lead.url, reference), f"link {relation}")
-            for relation, reference in parse_links(
-                exchange.headers.get("link", ""), exchange.answer.decode("utf-8", "replace"))
-            if relation in kinds and reference]
-
-
-def read_catalog(value: dict, lead: Lead) -> List[Lead]:
-    """Return the cards, nested catalogs and inline cards' endpoints in an AI catalog."""
-    leads: List[Lead] = []
-    entries = value.get("entries")
-    for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, dict):
-            continue
-        kind = entry.get("type") or entry.get("mediaType")
-        if kind in CARD_TYPES and isinstance(entry.get("data"), dict):
-            leads += read_card(entry["data"], lead)
-        elif isinstance(entry.get("url"), str) and kind in (*CARD_TYPES, CATALOG_TYPE):
-            leads.append(Lead(1, "card" if kind in CARD_TYPES else "catalog",
-                              resolve_link(lead.url, entry["url"]), "the catalog"))
-    return leads
-
-
-def read_card(value: dict, lead: Lead) -> List[Lead]:
-    """Return the endpoints of a server card, its variables filled in with their defaults."""
-    remotes = value.get("remotes")
-    leads = []
-    for remote in remotes if isinstance(remotes, list) else ():
-        if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
-                remote.get("url"), str):
-            variables = remote.get("variables")
-            url = remote["url"]
-            for name, variable in variables.items() if isinstance(variables, dict) else ():
-                if isinstance(variable, dict) and isinstance(variable.get("default"), str):
-                    url = url.replace("{" + name + "}", variable["default"])
-            leads.append(Lead(lead.rank, "endpoint", resolve_link(lead.url, url), "the card",
-                              value))
-    return leads
-
-
-def read_resource(value: dict, lead: Lead) -> List[Lead]:
-    """Return the resource of RFC 9728 metadata: where there are tokens, there is an endpoint."""
-    resource = value.get("resource")
-    return [Lead(lead.rank, "endpoint", resolve_link(lead.url, resource),
-                 "RFC 9728")] if isinstance(resource, str) else []
-
-
-def read_folklore(value: dict, lead: Lead) -> List[Lead]:
-    """Return the first http URL at one of the places where endpoints were seen."""
-    for place in FOLKLORE_PLACES:
-        for found in find_members(value, place.split(".")):
-            url = resolve_link(lead.url, found) if isinstance(found, str) else ""
-            if is_http_url(url):
-                return [Lead(lead.rank, "endpoint", url, "folklore")]
-    return []
-
-
-def find_members(value: Any, names: List[str]) -> List[Any]:
-    """Return what is at a path of member names in a JSON value, "*" being each of them."""
-    if not names:
-        return [value]
-    if names[0] == "*":
-        items = value.values() if isinstance(value, dict) else value if isinstance(
-            value, list) else ()
-        return [found for item in items for found in find_members(item, names[1:])]
-    return find_members(value[names[0]], names[1:]) if isinstance(value, dict) and (
-        names[0] in value) else []
-
-
-READERS = {"catalog": read_catalog, "card": read_card, "resource": read_resource,
-           "folklore": read_folklore}
-
-
-def read_lead(exchange: Exchange, lead: Lead) -> Tuple[str, List[Lead]]:
-    """Return what came of a lead's document, and the leads in it."""
-    location = exchange.headers.get("location")
-    if exchange.status is not None and 300 <= exchange.status < 400 and location:
-        url = resolve_link(lead.url, location)
-        return f"HTTP {exchange.status} to {url}", [lead._replace(url=url)]
-    if exchange.status != 200:
-        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error), []
-    if lead.kind == "page":
-        leads = read_page(exchange, lead)
-    else:
-        value = read_object(exchange.answer)
-        if value is None:                     # sites that answer 200 to everything
-            return describe_document(exchange, None), []
-        leads = READERS[lead.kind](value, lead)
-    leads = leads[:MAX_LEADS]
-    return "names " + (", ".join(lead.url for lead in leads) or "no endpoint"), leads
-
-
-def read_object(data: bytes) -> Optional[dict]:
-    """Return the JSON object in a document, None where there is none."""
-    try:
-        value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
-class Discovery:
-    """Follows leads from a target to an endpoint; `trail` says what came of each.
-
-    `fetch(url)` returns the Exchange of a GET, `confirm(url)` whether MCP is spoken there and what
-    was seen, `count()` how many requests were sent. Nothing is asked of another site.
-    """
-
-    def __init__(self, target: str, fetch: Callable[[str], Exchange],
-                 confirm: Callable[[str], Tuple[bool, str]], count_requests: Callable[[], int]):
-        self._target, self._fetch, self._confirm = target, fetch, confirm
-        self._count, self._limit = count_requests, count_requests() + MAX_DISCOVERY_REQUESTS
-        self.trail: List[Dict[str, str]] = []
-        self.card: Optional[dict] = None
-
-    def run(self) -> Optional[str]:
-        """Return the endpoint that was found and confirmed, None where there is none."""
-        leads, seen = list_leads(self._target), set()
-        while leads:
-            lead = min(leads, key=lambda lead: lead.rank)          # the first of the lowest rank
-            leads.remove(lead)
-            if (lead.kind, lead.url) in seen:
-                continue
-            seen.add((lead.kind, lead.url))
-            needed = CONFIRM_REQUESTS if lead.kind == "endpoint" else 1
-            if not is_near(lead.url, self._target):
-                outcome = "on another site, so not asked"
-            elif self._count() + needed > self._limit:
-                outcome = f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit"
-            elif lead.kind == "endpoint":
-                is_endpoint, outcome = self._confirm(lead.url)
-                if is_endpoint:
-                    self._note(lead, outcome)
-                    self.card = lead.card
-                    return lead.url
-            else:
-                outcome, more = read_lead(self._fetch(lead.url), lead)
-                leads += more
-            self._note(lead, outcome)
-        return None
-
-    def _note(self, lead: Lead, outcome: str) -> None:
-        self.trail.append({"source": lead.source, "url": lead.url, "outcome": outcome})
-
-
-def explain_card(card: dict, endpoint: str, info: dict,
-                 eras: Dict[str, Optional[str]]) -> List[Check]:
-    """Return where a server card says something else than the server itself.
-
-    `eras` has the version that was agreed on in each era that was tried, None where none was.
-    """
-    urls = [lead.url for lead in read_card(card, Lead(0, "card", endpoint, ""))]
-    promised = {version for remote in find_members(card, ["remotes", "*"])
-                if isinstance(remote, dict)
-                for version in find_list(remote.get("supportedProtocolVersions"))
-                if isinstance(version, str)}
-    spoken = [version for version in eras.values() if version]
-    is_kept = promised.issuperset(spoken) and not any(
-        eras.get("modern" if version in MODERN_VERSIONS else "legacy", version) is None
-        for version in promised)
-    version, own = card.get("version"), info.get("version")
-    faults = (
-        (urls and endpoint not in urls, f"leads to {shorten(urls)}"),
-        (promised and not is_kept, f"promises {', '.join(map(shorten, sorted(promised)))}, but "
-         f"the server speaks {', '.join(spoken)}"),
-        (version and own and version != own,
-         f"says version {shorten(version)}, the server {shorten(own)}"))
-    return [Check("card", "warning", f"the server card {text}", "bring the card up to date",
-                  CARD_SCHEMA) for is_wrong, text in faults if is_wrong]
-
-
-# ---- who issues tokens
-
-def find_repeated(value: str) -> List[str]:
-    """Return the parameters that a challenge of a WWW-Authenticate value has twice."""
-    seen: set = set()
-    repeated = []
-    for match in re.finditer(_CHALLENGE_PART, value):
-        name = (match["name"] or "").lower()
-        if match["scheme"]:
-            seen.clear()
-        elif name in seen:
-            repeated.append(name)
-        seen.add(name)
-    return [name for name in repeated if name]
-
-
-class TokenGuide:
-    """Reads who issues the tokens of a server, and what a client would do to get one.
-
-    `headers` are those of its 401; `fetch(url)` returns the Exchange of a GET without credentials.
-    `trail` says what came of each URL.
-    """
-
-    def __init__(self, url: str, headers: Headers, fetch: Callable[[str], Exchange]):
-        self._url, self._fetch = url, fetch
-        self._challenge = headers.get("www-authenticate", "")
-        self._params = join_params(parse_challenges(self._challenge))
-        self.trail: List[Dict[str, str]] = []
-
-    def run(self) -> List[Check]:
-        """Return what is worth a line, the last being what a client would do next."""
-        repeated = shorten(", ".join(find_repeated(self._challenge)))
-        checks = [Check("authorization-challenge", "warning", f"the challenge has {repeated} "
-                        "more than once: the first is used, and clients may differ",
-                        "send it once", "RFC 9110, 11.2")] if repeated else []
-        document = self._find("resource metadata", list_resource_metadata_urls, self._url,
-                              self._params.get("resource_metadata"))
-        if document is None:
-            return checks + [Check(
-                "authorization-resource", "warning", "there is no protected resource metadata: "
-                "a client cannot find out who issues tokens", "serve it at the first of the URLs "
-                "that were tried, or give clients a token by other means", "RFC 9728, 3")]
-        checks += self._check_resource(document.get("resource"))
-        issuers = document.get("authorization_servers")
-        issuers = [name for name in issuers if isinstance(name, str) and is_http_url(name)] \
-            if isinstance(issuers, list) else []
-        if not issuers:
-            return checks + [Check("authorization-resource", "warning", "the resource metadata "
-                                   "names no authorization server",
-                                   "name one in authorization_servers", "RFC 9728, 2")]
-        return checks + self._ask_issuer(issuers[0], document)
-
-    def _check_resource(self, resource: Any) -> List[Check]:
-        if resource == self._url:
-            return []
-        return [Check("authorization-resource", "warning", f"the metadata is of "
-                      f"{shorten(resource)}, and not, to the byte, of {shorten(self._url)}: strict "
-                      "clients refuse it", "set resource to the URL that clients use",
-                      "RFC 9728, 3.3")]
-
-    def _ask_issuer(self, issuer: str, document: dict) -> List[Check]:
-        metadata = self._find("issuer metadata", list_issuer_metadata_urls, issuer)
-        if metadata is None:
-            return [Check("authorization-issuer", "warning", f"{shorten(issuer)} has no metadata "
-                          "as an authorization server", "check authorization_servers, and that "
-                          "the issuer serves RFC 8414 or OpenID metadata", "RFC 8414, 3")]
-        return [*explain_issuer(issuer, metadata), Check(
-            "authorization-next", "note", describe_login(self._params, document, metadata),
-            "the probe does not log in; give a token with --header 'Authorization: Bearer ...'",
-            "basic/authorization")]
-
-    def _find(self, source: str, list_urls: Callable, *names: Any) -> Optional[dict]:
-        """Return the first document; one that is not there lets us go on, a failure does not."""
-        try:
-            urls = list_urls(*names)
-        except UsageError:                        # a name that can be none has no documents
-            urls = []
-        for url in urls:
-            fault = self._find_fault(url)
-            if fault:
-                self._note(source, url, fault)
-                continue
-            exchange = self._fetch(escape_url(url))
-            document = read_object(exchange.answer) if exchange.status == 200 else None
-            self._note(source, url, describe_document(exchange, document))
-            if document is not None or exchange.status is None or exchange.status >= 500:
-                return document
-        return None
-
-    def _find_fault(self, url: str) -> str:
-        """Return why a URL is not asked, "" where it is."""
-        if not is_http_url(url):
-            return "no http URL"
-        is_fit = url.startswith("https:") or is_same_origin(url, self._url) or (
-            is_on_loopback(url) and is_on_loopback(self._url))
-        return "" if is_fit else "plain http, where clients ask nobody, so not asked"
-
-    def _note(self, source: str, url: str, outcome: str) -> None:
-        self.trail.append({"source": source, "url": url, "outcome": outcome})
-
-
-def describe_document(exchange: Exchange, document: Optional[dict]) -> str:
-    """Return what came of asking for a JSON object, None where there was none."""
-    if exchange.status != 200 or document is not None:
-        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error)
-    kind = parse_media_type(exchange.headers.get("content-type")) or "no content type"
-    return f"HTTP 200 with {kind}, no JSON object"
-
-
-def explain_issuer(issuer: str, metadata: dict) -> List[Check]:
-    """Return what keeps clients from logging in at an authorization server."""
-    spec, checks = "RFC 8414; basic/authorization", []
-    if metadata.get("issuer") != issuer:
-        checks.append(Check("authorization-issuer", "warning", "the metadata is of the issuer "
-                            f"{shorten(metadata.get('issuer'))}, and not, to the byte, of "
-                            f"{shorten(issuer)}: clients must refuse it",
-                            "use one spelling (a slash at the end counts)", spec))
-    methods = metadata.get("code_challenge_methods_supported")
-    if not isinstance(methods, list) or "S256" not in methods:
-        checks.append(Check("authorization-issuer", "warning", "the issuer does not say that it "
-                            f"knows PKCE with S256 (code_challenge_methods_supported is "
-                            f"{shorten(methods)}): clients must not go on",
-                            "have the issuer announce S256", spec))
-    for name in ("authorization_endpoint", "token_endpoint"):
-        url = metadata.get(name)
-        if not isinstance(url, str) or not is_http_url(url):
-            checks.append(Check("authorization-issuer", "warning", f"{name} is no URL but "
-                                f"{shorten(url)}", "nobody can log in without it", spec))
-    return checks
-
-
-def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> str:
-    """Return what a client would do next, the ways to register in the specification's order."""
-    scopes = [scope for scope in re.split(r"[\s,]+", params.get("scope", "")) if scope]
-    if not scopes and isinstance(resource.get("scopes_supported"), list):
-        scopes = [scope for scope in resource["scopes_supported"] if isinstance(scope, str)]
-    ways = (("client_id_metadata_document_supported", "with a client ID metadata document"),
-            ("registration_endpoint", "after registering itself"))
-    way = next((text for name, text in ways if metadata.get(name)), "with an id that the issuer's "
-               "operator gives it (the issuer takes no registrations)")
-    return (f"a client would log in {way}, at {shorten(metadata.get('authorization_endpoint'))}, "
-            f"for {shorten(resource.get('resource'))}"
-            + (f", with the scopes {shorten(' '.join(scopes))}" if scopes else ""))
-
-
-# =============================================================================================
-# 28. PROBE
-# =============================================================================================
 # In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
 # It sends the handshake and tools/list in each era, and nothing that could change anything: never
 # tools/call, prompts/get or resources/read, and no credentials but those it is given.
@@ -15213,7 +10563,7 @@ class EraReport:
         self._exchanges: List[Exchange] = []      # of this era
         self._opening = 0                         # how many of them opened the conversation
         self._junk: List[Tuple[int, str]] = []    # what a stdio server printed beside messages
-        self._ending: Optional[Ending] = None     # of a stdio server
+        self._ending: Optional[ChildExit] = None     # of a stdio server
         self._facts: dict = {"protocolVersion": None, "serverInfo": {}, "session": False,
                              "transport": None, "tools": []}
 
@@ -15294,7 +10644,7 @@ class EraReport:
         elif check.id == "authorization" and check.status == "note":
             self.verdict = "partial"
 
-    def note_child(self, junk: List[Tuple[int, str]], ending: Optional[Ending]) -> None:
+    def note_child(self, junk: List[Tuple[int, str]], ending: Optional[ChildExit]) -> None:
         """Take note of what a stdio server printed beside messages, and how it ended."""
         self._junk, self._ending = junk, ending
         self.checks[:0] = explain_junk(junk)
@@ -15416,7 +10766,7 @@ def describe_body(exchange: Exchange) -> str:
 class Ground:
     """Looks at what HTTP will stand on, each layer once and in order; no request is sent."""
 
-    def __init__(self, url: str, network: Network, waits: Waits):
+    def __init__(self, url: str, network: Network, waits: Timeouts):
         self._url, self._network, self._waits = url, network, waits
         self._way, self._bypassed = find_way(url, network)
         near = self._way.proxy or self._way            # who is connected to
@@ -15573,7 +10923,7 @@ class Prober:
         self._guess = guess
         self._eras = ("legacy", "modern") if era == "auto" else (era,)
         self._started = time.monotonic()
-        self._waits = Waits(timeout, self._started + timeout)
+        self._waits = Timeouts(timeout, self._started + timeout)
         self._max_bytes, self._headers, self._observe = max_bytes, headers or {}, observe
         self._exchanges: List[Exchange] = []
         self._layers: List[Layer] = []
@@ -15812,7 +11162,7 @@ class RawSender:
         self._pool = HTTPPool(network, max_bytes)
 
     def send(self, method: str, headers: RawHeaders, body: bytes,
-             is_enough: Callable[[Sighting], bool]) -> Sighting:
+             is_enough: Callable[[RawResponse], bool]) -> RawResponse:
         """Send one request and return what comes back: see Subject.
 
         Raises TransportError where there is no answer, Inapplicable when the time is used up.
@@ -15820,7 +11170,7 @@ class RawSender:
         started = time.monotonic()
         if started >= self._deadline:
             raise Inapplicable("the time is used up: --timeout gives it more")
-        waits = Waits(PROBE_SILENCE_SECONDS, self._deadline)
+        waits = Timeouts(PROBE_SILENCE_SECONDS, self._deadline)
         headers, response, error = self._spell(headers), None, None
         try:
             response = self._pool.send(method, self._url, headers, body or None, waits, [])
@@ -15847,9 +11197,10 @@ class RawSender:
             spelled[name.swapcase() if name in spelled else name] = value
         return spelled
 
-    def _read(self, response: HTTPResponse, is_enough: Callable[[Sighting], bool]) -> Sighting:
+    def _read(self, response: HTTPResponse,
+              is_enough: Callable[[RawResponse], bool]) -> RawResponse:
         """Return the answer in a response; a stream is read on for a little when it is enough."""
-        seen = Sighting(response.status, response.headers, b"")
+        seen = RawResponse(response.status, response.headers, b"")
         if seen.kind != STREAM_TYPE:
             return seen._replace(body=response.read_all())
         is_limited = False
@@ -15868,7 +11219,7 @@ class RawSender:
             seen = seen._replace(body=seen.body + data)
 
 
-def run_all_rules(subject: Subject) -> List[Check]:
+def run_all_rules(subject: ServerUnderTest) -> List[Check]:
     """Return the outcome of every rule, from the opening of an era to its end."""
     checks: List[Check] = []
     try:
@@ -15895,7 +11246,7 @@ def deepen_report(report: dict, sender: RawSender) -> None:
         if era["transport"] is None:
             continue
         if era["transport"] == HTTPTransport.name:
-            checks = run_all_rules(Subject(name, sender.send, is_local))
+            checks = run_all_rules(ServerUnderTest(name, sender.send, is_local))
             era["levels"] = count_levels(checks)
         else:
             checks = [Check("deep", "note", "no rule was tried: they are about Streamable HTTP")]
@@ -15977,2411 +11328,7 @@ def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
 
 
 # =============================================================================================
-# 29. PROBE REPORTS
-# =============================================================================================
-# In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
-# for tools. What a peer sent is escaped here, and secrets end here.
-
-STATUSES = ("fail", "warning", "note", "ok")                # of findings, worst first
-
-
-def is_rule(check: dict) -> bool:
-    """Return whether a check of a report is about one of RULES."""
-    return check["spec"].startswith(("MUST,", "SHOULD,"))
-
-
-def list_findings(report: dict) -> List[dict]:
-    """Return the checks to be shown, by severity; the same of both eras is one.
-
-    Rules that are kept or do not apply are counted only: see describe_levels.
-    """
-    found: Dict[Any, dict] = {}
-    for number, check in enumerate(report["checks"]):
-        if is_rule(check) and check["status"] not in ("fail", "warning"):
-            continue
-        key = (check["id"].partition("-")[2], check["message"]) if is_rule(check) else number
-        ids = [found[key]["id"]] if key in found else []
-        found[key] = {**found.get(key, check), "id": ", ".join([*ids, check["id"]])}
-    return sorted(found.values(), key=lambda check: STATUSES.index(check["status"]))
-
-
-def describe_levels(levels: Dict[str, Dict[str, int]]) -> str:
-    """Return the counts of an era as a line."""
-    parts = [f"{count['ok']} of {count['ok'] + count['broken']} {level} kept"
-             for level, count in levels.items()]
-    skipped = sum(count["skipped"] for count in levels.values())
-    return ", ".join(parts) + (f", {skipped} not applicable" if skipped else "")
-
-
-def describe_era(era: dict) -> str:
-    """Return what is known of an era as a line."""
-    info = era["serverInfo"]
-    words = [era["protocolVersion"], f"{info.get('name', '')} {info.get('version', '')}".strip(),
-             "with a session" if era["session"] else "",
-             f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
-    return escape_text(", ".join(word for word in words if word))
-
-
-def describe_target(report: dict) -> str:
-    """Return the target as one line."""
-    target = report["target"]
-    return escape_text(target if isinstance(target, str) else " ".join(target))
-
-
-def describe_counts(era: dict) -> List[str]:
-    """Return what was counted and timed in an era, a line each."""
-    lines = [describe_levels(era["levels"])] if "levels" in era else []
-    return lines + [
-        f"{method:<16} median {seen['median']:.1f} ms, 99th percentile {seen['p99']:.1f} ms "
-        f"({seen['count']} times)" for method, seen in era.get("timings", {}).items()]
-
-
-def build_unusable_report(name: str, fault: str) -> dict:
-    """Return the report on a server whose entry in a configuration file makes no sense."""
-    layer = Layer("configuration", "fail", fault, "mend its entry, or set what it needs")
-    check = Check("configuration", "fail", layer.message, layer.hint)
-    return {"target": name, "endpoint": None, "verdict": "fail", "eras": {},
-            "checks": [check._asdict()], "headline": {
-                "layer": layer.name, "message": layer.message, "hint": layer.hint},
-            "layers": [layer._asdict()], "trail": [], "requests": 0, "elapsedMs": 0}
-
-
-def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
-    """Return one report on all servers of a configuration file: its verdict is the worst."""
-    return {"target": source,
-            "verdict": max((report["verdict"] for report in reports.values()), key=VERDICTS.index),
-            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
-            "elapsedMs": round(ms)}
-
-
-def list_reports(report: dict) -> List[dict]:
-    """Return the reports on single servers that a report consists of: mostly it is one itself."""
-    return list(report["servers"].values()) if "servers" in report else [report]
-
-
-def format_report(report: dict) -> str:
-    """Return a report for a person; that on several servers begins with a summary."""
-    parts = [format_single(part) for part in list_reports(report)]
-    if "servers" in report:
-        parts = [format_summary(report), *parts, describe_verdict(report)]
-    return "\n\n".join(parts)
-
-
-def format_summary(report: dict) -> str:
-    """Return a line or two on each of several servers."""
-    lines = [f"probe of {count_things(len(report['servers']), 'server')} in "
-             + describe_target(report)]
-    for part in list_reports(report):
-        lines.append(f"  {part['verdict']:<11} {describe_target(part)}: {describe_headline(part)}")
-        lines += format_hint(part["headline"]["hint"])
-    return "\n".join(lines)
-
-
-def describe_headline(report: dict) -> str:
-    """Return the headline of a report on a single server as a line."""
-    headline = report["headline"]
-    return escape_text((f"at {headline['layer']}: " if headline["layer"] else "")
-                       + headline["message"])
-
-
-def describe_verdict(report: dict) -> str:
-    """Return the last line of a report."""
-    return f"verdict: {report['verdict']} ({describe_cost(report)})"
-
-
-def describe_cost(report: dict) -> str:
-    """Return what a report took."""
-    return f"{count_things(report['requests'], 'request')}, {report['elapsedMs']} ms"
-
-
-def count_things(number: int, name: str) -> str:
-    """Return so many of what has a name, that of one of them."""
-    return f"{number} {name}" + ("" if number == 1 else "s")
-
-
-def format_single(report: dict) -> str:
-    """Return a report on one server: the headline, layers, eras, findings, the verdict."""
-    headline = report["headline"]
-    glue = " " if headline["layer"] else ": "
-    lines = [f"probe of {describe_target(report)}",
-             f"{report['verdict']}{glue}{describe_headline(report)}",
-             *format_hint(headline["hint"])]
-    for layer in report["layers"]:
-        is_told = layer["name"] == headline["layer"]
-        took = f" ({layer['ms']:.0f} ms)" if layer["ms"] is not None else ""
-        said = "see above" if is_told else layer["message"]
-        lines.append(escape_text(f"  {layer['status']:<8} {layer['name']:<13} {said}{took}"))
-        lines += [] if is_told else format_hint(layer["hint"])
-    for name, era in report["eras"].items():
-        counts = describe_counts(era)
-        if counts:
-            lines.append(f"  {name:<8} {era['verdict']:<13} {describe_era(era)}".rstrip())
-            lines += [f"           {line}" for line in counts]
-    for lead in report["trail"]:
-        lines.append(escape_text(f"  looked   {lead['url']} ({lead['source']}): {lead['outcome']}"))
-    for check in list_findings(report):
-        if check["status"] == "ok" or check["message"] == headline["message"]:
-            continue
-        lines.append(f"  {check['status']:<8} {check['id']}: {escape_text(check['message'])}")
-        lines += format_hint(check["hint"])
-        if is_rule(check):
-            lines.append(f"           ({check['spec']})")
-    return "\n".join([*lines, describe_verdict(report)])
-
-
-def format_hint(hint: str) -> List[str]:
-    """Return the line that says what to do about the one before, if there is something."""
-    return [escape_text(f"           -> {hint}")] if hint else []
-
-
-_COLOURS = {"fail": 31, "unreachable": 31, "warning": 33, "partial": 33, "note": 36, "ok": 32,
-            "pass": 32}
-_COLOURED = rf"^(verdict: |  (?:\w+ +)?)({'|'.join(_COLOURS)})\b"
-
-
-def paint_line(line: str) -> str:
-    """Return a line of a report with its status or verdict in a colour of the terminal."""
-    return re.sub(_COLOURED, lambda match: f"{match.group(1)}\x1b[{_COLOURS[match.group(2)]}m"
-                         f"{match.group(2)}\x1b[0m", line)
-
-
-def find_percentiles(seconds: List[float]) -> dict:
-    """Return the median and the 99th percentile (nearest rank) of durations, in milliseconds."""
-    ranked = sorted(seconds)
-    middle = len(ranked) // 2
-    median = ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2
-    return {"count": len(ranked), "median": round(median * 1000, 3),
-            "p99": round(ranked[math.ceil(len(ranked) * 0.99) - 1] * 1000, 3)}
-
-
-def list_changes(before: Optional[dict], after: dict) -> List[str]:
-    """Return what is in one report and not in the other, a line each; times are no change."""
-    if before is None:
-        return format_report(after).split("\n")
-    old, new = (re.sub(r"\d+ ms|\d+ requests?", "...", format_report(report)).split("\n")
-                for report in (before, after))
-    return [f"- {line.strip()}" for line in old if line not in new] + [
-        f"+ {line.strip()}" for line in new if line not in old]
-
-
-# ---- XML and HTML
-
-def escape_markup(text: str) -> str:
-    """Return text as it stands in an element or attribute of XML and HTML."""
-    import html
-    return html.escape(escape_text(text))
-
-
-def format_junit(report: dict) -> str:
-    """Return a report as JUnit XML: a suite an era, a case a check; a note is a case that is ok."""
-    suites = []
-    for part in list_reports(report):
-        server = "" if part is report else f"{describe_target(part)}: "
-        for name in (*part["eras"], "endpoint"):
-            checks = [check for check in part["checks"] if find_suite(check, part) == name]
-            suites += [format_suite(server + name, checks)] if checks else []
-    return ('<?xml version="1.0" encoding="UTF-8"?>\n'
-            f'<testsuites name="probe of {escape_markup(describe_target(report))}" '
-            f'time="{report["elapsedMs"] / 1000:.3f}">\n' + "".join(suites) + "</testsuites>\n")
-
-
-def format_suite(name: str, checks: List[dict]) -> str:
-    """Return checks as a suite of test cases."""
-    failures, skipped = (sum(check["status"] in statuses for check in checks)
-                         for statuses in (("fail", "warning"), ("skipped",)))
-    return (f'<testsuite name="{escape_markup(name)}" tests="{len(checks)}" '
-            f'failures="{failures}" skipped="{skipped}" errors="0">\n'
-            + "".join(map(format_case, checks)) + "</testsuite>\n")
-
-
-def find_suite(check: dict, report: dict) -> str:
-    """Return the era that a check is about, "endpoint" where it is about all."""
-    era = check["id"].partition("-")[0]
-    return era if era in report["eras"] else "endpoint"
-
-
-def format_case(check: dict) -> str:
-    """Return a check as a test case."""
-    message, inner = escape_markup(check["message"]), ""
-    if check["status"] in ("fail", "warning"):
-        text = escape_markup("\u2014".join(filter(None, (check["hint"], check["spec"]))))
-        inner = f'<failure type="{check["status"]}" message="{message}">{text}</failure>'
-    elif check["status"] == "skipped":
-        inner = f'<skipped message="{message}"/>'
-    else:
-        inner = f"<system-out>{message}</system-out>"
-    return f'<testcase classname="probe" name="{escape_markup(check["id"])}">{inner}</testcase>\n'
-
-
-# Dark on white for paper; what a reader sees by colour, a word says too.
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #d0d7de; --soft: #57606a;
-  --fail: #b42318; --warning: #8a5a00; --note: #175cd3; --ok: #15703a }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #15191e; --line: #3a424c;
-  --soft: #9aa4af; --fail: #ff8a80; --warning: #f2c14e; --note: #8ab4ff; --ok: #6fd08c } }
-body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
-  background: var(--paper); font: 16px/1.5 system-ui, sans-serif }
-h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { width: 100%; border-collapse: collapse } tr { border-bottom: 1px solid var(--line) }
-th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; min-width: 3rem;
-  overflow-wrap: anywhere } th { overflow-wrap: normal }
-th:last-child { width: 30% } td:empty { padding: 0 }
-span { white-space: nowrap } p span { font-weight: 600 } a { color: inherit }
-article[id] { margin-top: 3rem; border-top: 2px solid var(--ink) }
-small { display: block; color: var(--soft) } .fail { color: var(--fail); font-weight: 600 }
-.warning, .partial { color: var(--warning); font-weight: 600 } .note { color: var(--note) }
-.ok, .pass { color: var(--ok); font-weight: 600 } .skipped { color: var(--soft) }
-.unreachable { color: var(--fail); font-weight: 600 }
-@media screen and (max-width: 40rem) { thead { display: none } td { display: block;
-  padding: .2rem 0 } tr { display: block; padding: .5rem 0 } }
-@media print { :root { --ink: #000; --paper: #fff; --line: #999; --soft: #333; --fail: #8f1a11;
-  --warning: #6b4500; --note: #123f94; --ok: #0d4d28 } body { margin: 0; max-width: none;
-  font-size: 10pt } article[id] { break-before: page; border: 0 } tr { break-inside: avoid }
-  h2 { break-after: avoid } thead { display: table-header-group } }
-"""
-
-
-def format_html(report: dict) -> str:
-    """Return a report as one page that needs nothing else: no script, no picture, no network."""
-    title = escape_markup(f"Probe of {describe_target(report)}")
-    parts = [format_article(part, "" if part is report else f"server-{number}")
-             for number, part in enumerate(list_reports(report), 1)]
-    if "servers" in report:
-        parts.insert(0, f"<h1>{title}</h1>\n<p>Verdict: {mark(report['verdict'])}</p>\n"
-                     + format_cost(report) + format_table(
-            "Servers", ["verdict", "server", "what was seen", "what to do"],
-            [[mark(part["verdict"]), f'<a href="#server-{number}">{escape_markup(part["target"])}'
-              "</a>", escape_markup(describe_headline(part)), escape_markup(
-                  part["headline"]["hint"])]
-             for number, part in enumerate(list_reports(report), 1)]))
-    return ("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-            "style-src 'unsafe-inline'\">\n"
-            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-            f"<main>\n{''.join(parts)}</main>\n</body>\n</html>\n")
-
-
-def format_article(report: dict, anchor: str) -> str:
-    """Return a report on one server as HTML; links lead there by `anchor`."""
-    headline = report["headline"]
-    rules = [check for check in report["checks"] if is_rule(check)]
-    return "".join([
-        f'<article id="{anchor}">\n' if anchor else "<article>\n",
-        f"<h1>{escape_markup('Probe of ' + describe_target(report))}</h1>\n",
-        f"<p>{mark(report['verdict'])} {escape_markup(describe_headline(report))}</p>\n",
-        f"<p>What to do: {escape_markup(headline['hint'])}.</p>\n" if headline["hint"] else "",
-        format_cost(report),
-        format_table("Layers", ["status", "layer", "ms", "what was seen", "what to do"], [
-            [mark(layer["status"]), mark(layer["name"], ""), describe_ms(layer["ms"]),
-             escape_markup(layer["message"]), escape_markup(layer["hint"])]
-            for layer in report["layers"]]),
-        format_table("Eras", ["verdict", "era", "server", "rules and times"], [
-            [mark(era["verdict"]), mark(name, ""), escape_markup(
-                describe_era(era) or "nothing was agreed on"), "<br>".join(describe_counts(era))]
-            for name, era in report["eras"].items()]),
-        format_table("Where else was looked", ["named by", "address", "outcome"], [
-            [escape_markup(lead[member]) for member in ("source", "url", "outcome")]
-            for lead in report["trail"]]),
-        format_table("Findings", ["status", "what was seen", "what to do"], [
-            [mark(check["status"]), format_finding(check), escape_markup(check["hint"])]
-            for check in list_findings(report)]),
-        format_table("Rules", ["outcome", "rule", "where it is stated"], [
-            [mark(check["status"]), format_finding(check), escape_markup(check["spec"])]
-            for check in rules]),
-        "</article>\n"])
-
-
-def format_cost(report: dict) -> str:
-    """Return what a report took as a paragraph of HTML."""
-    return f"<p><small>{describe_cost(report)}</small></p>\n"
-
-
-def describe_ms(ms: Optional[float]) -> str:
-    """Return a duration in whole milliseconds, "" where there is none."""
-    return "" if ms is None else f"{ms:.0f}"
-
-
-def mark(word: str, style: Optional[str] = None) -> str:
-    """Return a word as HTML that is not broken, a status or verdict in its colour."""
-    return f'<span class="{word if style is None else style}">{word}</span>'
-
-
-def format_finding(check: dict) -> str:
-    """Return what a check saw, with its id, as HTML."""
-    return f"{escape_markup(check['message'])}<small>{escape_markup(check['id'])}</small>"
-
-
-def format_table(title: str, names: List[str], rows: List[List[str]]) -> str:
-    """Return a titled table of HTML, "" without rows; the cells are HTML already."""
-    if not rows:
-        return ""
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n"
-                   for row in rows)
-    return (f"<h2>{title}</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n"
-            "</table>\n")
-
-
-# ---- commands
-
-def format_curl(exchange: Exchange) -> str:
-    """Return a request as a curl command; each secret is a variable of the shell, to be set."""
-    import shlex
-    words = ["curl -sSi"]
-    if exchange.method != "POST":
-        words.append(f"-X {shlex.quote(exchange.method)}")
-    words.append(shlex.quote(Redaction().hide(exchange.url)))
-    for name, value in exchange.request_headers.items():
-        if re.search(SECRET_HEADERS, name):
-            variable = re.sub(r"\W", "_", name).upper()
-            words.append(f'-H "{name}: ${variable}"')
-        else:
-            words.append("-H " + shlex.quote(f"{name}: {value}"))
-    if exchange.request_body:
-        words.append("--data-binary "
-                     + shlex.quote(exchange.request_body.decode("utf-8", "replace")))
-    return " \\\n  ".join(words)
-
-
-# =============================================================================================
-# 30. MOCK ANSWERS
-# =============================================================================================
-# In: a transcript, or a server, and a request. Out: the answer that was recorded, with the ids of
-# the one who asks now, as parts to be sent one after another. A fault changes them on their way.
-
-
-class Asked(NamedTuple):
-    """One request to a mock. `value` is its JSON value, None where it has none."""
-
-    method: str                    # of HTTP, or "stdio"
-    target: str
-    headers: Headers               # by names in lower case
-    value: Any
-    count: int = 0                 # of earlier requests of the same name
-
-    @property
-    def name(self) -> str:
-        """The JSON-RPC method, "" where there is none."""
-        method = self.value.get("method") if isinstance(self.value, dict) else None
-        return method if isinstance(method, str) else ""
-
-    @property
-    def is_request(self) -> bool:
-        """Whether it is a JSON-RPC request, which wants an answer."""
-        return is_request(self.value)
-
-    @property
-    def is_modern(self) -> bool:
-        """Whether it is of the modern era."""
-        return is_modern(find_meta_of(self.value), self.headers)
-
-    @property
-    def origin(self) -> str:
-        """The origin at which the mock was asked."""
-        return f"http://{self.headers.get('host', 'localhost')}"
-
-
-def find_params(value: Any) -> dict:
-    """Return the params of a JSON value that may be a message, {} where there are none."""
-    params = value.get("params") if isinstance(value, dict) else None
-    return params if isinstance(params, dict) else {}
-
-
-def find_meta_of(value: Any) -> dict:
-    """Return the `_meta` of a JSON value that may be a message, {} where there is none."""
-    meta = find_params(value).get("_meta")
-    return meta if isinstance(meta, dict) else {}
-
-
-class Mark(enum.Enum):
-    """What a mock does between two pieces of its answer, beside waiting for some seconds."""
-
-    RESET = "resets the connection"
-    HANG_UP = "closes the connection, or exits, without the rest"
-    STAY = "ends from now on neither with its input nor by SIGTERM"
-
-
-class Await(NamedTuple):
-    """A pause until the client has answered the question with this id."""
-
-    id: Any
-
-
-class Aside(NamedTuple):
-    """What a stdio server writes to its standard error meanwhile."""
-
-    data: bytes
-
-
-Part = Union[bytes, float, Mark, Await, Aside]        # bytes to be sent, or seconds to wait
-FOR_EVER = math.inf                                   # seconds
-
-
-class MockReply(NamedTuple):
-    """What a mock answers: messages, or other `parts` in their place.
-
-    Over HTTP these are the pieces of a body, with `is_raw` of the whole answer, head and all; on
-    stdio pieces of standard output, and the status means nothing.
-    """
-
-    status: int = 200
-    headers: Headers = {}          # by names as they are sent
-    messages: Tuple[Any, ...] = ()
-    is_stream: bool = False
-    parts: Optional[Iterable[Part]] = None
-    is_raw: bool = False
-
-
-def build_reply(status: int, text: Union[bytes, str] = b"", kind: str = "text/plain",
-                **headers: str) -> MockReply:
-    """Return a MockReply of some text; names of headers are written with underscores."""
-    data = text.encode("utf-8") if isinstance(text, str) else text
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return MockReply(status, {**({"Content-Type": kind} if data else {}), **given},
-                     parts=(data,) if data else ())
-
-
-def format_stream(reply: MockReply, encode: Callable[[Any], str] = encode_json) -> bytes:
-    """Return the messages of a MockReply as an event stream."""
-    return b"".join(format_event(encode(message)) for message in reply.messages)
-
-
-def format_reply_lines(reply: MockReply) -> Iterable[Part]:
-    """Return a MockReply as parts of a stdio server's standard output."""
-    if reply.parts is not None:
-        return reply.parts
-    return [format_message(message) + b"\n" for message in reply.messages]
-
-
-def format_reply(reply: MockReply, date: str) -> Iterator[Part]:
-    """Yield a MockReply as parts of what is sent over a connection."""
-    parts = reply.parts
-    if parts is None:
-        body = format_stream(reply) if reply.is_stream else b"".join(
-            map(format_message, reply.messages[-1:]))
-        parts = (body,) if body else ()
-    if reply.is_raw:
-        yield from parts
-        return
-    headers = dict(reply.headers)
-    if reply.is_stream:
-        headers["Transfer-Encoding"] = "chunked"
-    elif reply.status not in BODILESS:
-        parts = tuple(parts)
-        size = sum(len(part) for part in parts if isinstance(part, bytes))
-        headers.setdefault("Content-Length", str(size))
-    yield format_head(reply.status, REASONS.get(reply.status, "Unknown"), tuple(headers.items()),
-                      date, None, False) + b"\r\n"
-    for part in parts:
-        is_chunk = reply.is_stream and isinstance(part, bytes)
-        yield b"%x\r\n%b\r\n" % (len(part), part) if is_chunk else part
-        if part is Mark.HANG_UP or part is Mark.RESET:
-            return
-    if reply.is_stream:
-        yield b"0\r\n\r\n"
-
-
-def answer_by_server(server: Server, asked: Asked) -> MockReply:
-    """Return what a Server answers, without a session and as one JSON object."""
-    if asked.method not in ("POST", "stdio"):
-        return refuse_method(asked)
-    headers = None if asked.method == "stdio" else asked.headers
-    answer = server.receive(asked.value, headers, None, Channel())
-    message = find_json(answer.data) if answer.data else None
-    kind = {"Content-Type": JSON_TYPE} if answer.data else {}
-    return MockReply(answer.status, {**kind, **dict(answer.headers)}, (message,) if message else ())
-
-
-def refuse_method(asked: Asked) -> MockReply:
-    """Return the answer to a request of HTTP that is no POST, and was never recorded."""
-    if asked.method == "DELETE":
-        return MockReply(200)
-    if "/.well-known/" in asked.target:
-        return build_reply(404, "there is no such document")
-    return build_reply(405, "this server takes POSTs only", Allow="POST")
-
-
-class Mock:
-    """Answers as a transcript says, to whoever asks.
-
-    A request gets the answer to one of the same method and params, else of the same name, else of
-    the same method; the same one again gets the next answer to it, and the last for ever.
-    `log(text)` is told of what was never recorded, `make_id()` makes the ids of sessions.
-    """
-
-    def __init__(self, exchanges: Sequence[Exchange], log: Callable[[str], None],
-                 make_id: Callable[[], str]):
-        self._log, self._make_id = log, make_id
-        self._recorded: Dict[tuple, List[Exchange]] = {}
-        self._used: Dict[tuple, int] = {}         # changed key by key
-        for exchange in exchanges:
-            target = exchange.url.partition("://")[2].partition("/")[2]
-            asked = Asked(exchange.method, "/" + target, {}, find_json(exchange.request_body))
-            for key in self._list_keys(asked) if exchange.request_body or (
-                    is_of_http(exchange)) else ():
-                self._recorded.setdefault(key, []).append(exchange)
-
-    def answer(self, asked: Asked) -> MockReply:
-        """Return the recorded answer, or the refusal of what was never recorded."""
-        for key in self._list_keys(asked):
-            if key in self._recorded:
-                number = self._used[key] = self._used.get(key, 0) + 1
-                return self._build(self._recorded[key][:number][-1], asked)
-        if asked.name or asked.method not in ("POST", "stdio"):
-            params = {name: value for name, value in find_params(asked.value).items()
-                      if name != "_meta"}
-            self._log(f"never recorded: {shorten(asked.name or asked.method)} "
-                      f"{shorten(params if asked.name else asked.target)}")
-        if asked.is_request:
-            error = MCPError(METHOD_NOT_FOUND, "Method not found: it is not in the transcript")
-            return MockReply(404 if asked.is_modern else 200, {"Content-Type": JSON_TYPE},
-                             (build_error(asked.value["id"], error),))
-        return MockReply(202) if asked.method in ("POST", "stdio") else refuse_method(asked)
-
-    @staticmethod
-    def _list_keys(asked: Asked) -> List[tuple]:
-        """Return by what an exchange is found, the most telling first."""
-        if not asked.name:
-            is_message = asked.method in ("POST", "stdio")
-            return [] if is_message else [(asked.method, asked.target)]
-        params = {name: value for name, value in find_params(asked.value).items()
-                  if name != "_meta"}
-        fact = METHODS.get(asked.name)
-        name = params.get(fact.name_param) if fact is not None and fact.name_param else None
-        return [(asked.name, "params", json.dumps(params, sort_keys=True)),
-                *([(asked.name, "name", str(name))] if name is not None else []),
-                (asked.name,)]
-
-    def _build(self, exchange: Exchange, asked: Asked) -> MockReply:
-        """Return the answer of an exchange, as it is for the one who asks now."""
-        if exchange.error and exchange.status is None and not exchange.answer:
-            return MockReply(parts=(Mark.HANG_UP,), is_raw=True)
-        was = find_json(exchange.request_body)
-        rewrite = functools.partial(rewrite_message, was=was, now=asked.value)
-        messages = tuple(map(rewrite, find_messages(exchange)))
-        if asked.method == "stdio":
-            return self._build_lines(exchange, asked, messages, rewrite)
-        if not is_of_http(exchange):
-            is_stream = any("method" in message for message in messages)
-            kind = STREAM_TYPE if is_stream else JSON_TYPE
-            return MockReply(200 if messages else 202, {"Content-Type": kind} if messages else {},
-                             messages, is_stream, list_parts(messages) if is_stream else None)
-        headers = {"-".join(map(str.capitalize, name.split("-"))): value
-                   for name, value in exchange.headers.items() if name not in _ANSWER_FRAMING}
-        if "Mcp-Session-Id" in headers:
-            headers["Mcp-Session-Id"] = self._make_id()
-        parts: Optional[Iterable[Part]] = None
-        if exchange.is_stream:
-            parts = [*rewrite_stream(exchange.answer, rewrite), *list_ending(exchange)]
-        elif exchange.answer and not messages:
-            parts = (exchange.answer,)
-        return MockReply(exchange.status or 200, headers, messages, exchange.is_stream, parts)
-
-    @staticmethod
-    def _build_lines(exchange: Exchange, asked: Asked, messages: Tuple[dict, ...],
-                     rewrite: Callable[[dict], dict]) -> MockReply:
-        """Return the answer of an exchange for stdio."""
-        if is_of_http(exchange):
-            if asked.is_request and not messages:
-                messages = (build_error(asked.value["id"], MCPError(
-                    INTERNAL_ERROR, f"the recorded answer, HTTP {exchange.status}, is none on "
-                                    "stdio")),)
-            return MockReply(messages=messages)
-        parts: List[Part] = []
-        for line in exchange.answer.split(b"\n") if exchange.answer else ():
-            message = find_json(line)
-            is_message = isinstance(message, dict)
-            parts.append((format_message(rewrite(message)) if is_message else line) + b"\n")
-            parts += [Await(message["id"])] if is_request(message) else []
-        parts += [Mark.HANG_UP] if exchange.error else []
-        return MockReply(messages=messages, parts=parts)
-
-
-def list_ending(exchange: Exchange) -> List[Part]:
-    """Return what a mock does at the end of a recorded stream, but to end it.
-
-    The stream of a GET lasts as long as its client, which the one that was recorded did not.
-    """
-    if exchange.error == CLIENT_LEFT or (exchange.error is None and exchange.method == "GET"):
-        return [FOR_EVER]
-    return [] if exchange.error is None else [Mark.HANG_UP]
-
-
-_ANSWER_FRAMING = _FRAMING | {"date", "connection", "keep-alive", "transfer-encoding"}
-
-
-def rewrite_message(message: dict, was: Any, now: Any) -> dict:
-    """Return a message of a recorded answer with the ids of the request that is asked now."""
-    before, after = find_request_id(was), find_request_id(now)
-    if "method" not in message:
-        is_own = None not in (before, after) and message.get("id") == before
-        return {**message, "id": after} if is_own else message
-    params = dict(find_params(message))
-    tokens = [find_meta_of(value).get("progressToken") for value in (was, now)]
-    if tokens[0] is not None and params.get("progressToken") == tokens[0]:
-        params["progressToken"] = tokens[1]
-    meta = find_meta_of(message)
-    if before is not None and meta.get(META_SUBSCRIPTION_ID) == before:
-        params["_meta"] = {**meta, META_SUBSCRIPTION_ID: after}
-    return {**message, "params": params} if "params" in message else message
-
-
-def rewrite_stream(data: bytes, rewrite: Callable[[dict], dict]) -> Iterator[Part]:
-    """Yield the events of a stream, each with its message rewritten; all else is as it was."""
-    *blocks, rest = data.split(b"\n\n")
-    for block in blocks:
-        fields = [(line, *split_field(line)) for line in block.split(b"\n")]
-        message = find_json(b"\n".join(value for _, name, value in fields if name == b"data"))
-        if isinstance(message, dict):
-            lines = [line for line, name, _ in fields if name != b"data"]
-            block = b"\n".join([*lines, b"data: " + format_message(rewrite(message))])
-        yield block + b"\n\n"
-        if is_request(message):
-            yield Await(message["id"])
-    if rest:
-        yield rest
-
-
-def list_parts(messages: Sequence[dict]) -> List[Part]:
-    """Return messages as events, each question with the wait for its answer."""
-    parts: List[Part] = []
-    for message in messages:
-        parts += [format_event(encode_json(message)),
-                  *([Await(message["id"])] if is_request(message) else [])]
-    return parts
-
-
-# =============================================================================================
-# 31. FAULTS
-# =============================================================================================
-# In: the right answer to a request. Out: what a server with a known fault answers. Each is a row
-# of FAULTS, by the number of the field report that it comes from; those that are no faults but
-# only unusual are there too, for a client must bear them.
-
-Spoil = Callable[[MockReply, Asked], MockReply]
-
-
-class Fault(NamedTuple):
-    """A way in which servers go wrong: the `case` it is known by, where, what it is, how to do it.
-
-    `where` is "HTTP", "stdio" or "both".
-    """
-
-    case: str
-    where: str
-    meaning: str
-    spoil: Spoil
-
-
-A_NOTE = "\u4e16\U0001f600 \u2028\u2029\u0085"
-
-
-# ---- what a fault does, from what is common to several
-
-def on_requests(spoil: Spoil, *methods: str) -> Spoil:
-    """Return what spoils the answers to requests only, or to those of some methods."""
-    def spoil_some(reply: MockReply, asked: Asked) -> MockReply:
-        is_meant = asked.is_request and (not methods or asked.name in methods)
-        return spoil(reply, asked) if is_meant else reply
-    return spoil_some
-
-
-def on_notifications(reply_instead: MockReply) -> Spoil:
-    """Return what answers notifications with something else."""
-    return lambda reply, asked: reply_instead if asked.name and not asked.is_request else reply
-
-
-def on_http(method: str, spoil: Spoil) -> Spoil:
-    """Return what spoils the answers to one method of HTTP."""
-    return lambda reply, asked: spoil(reply, asked) if asked.method == method else reply
-
-
-def answer_with(status: int, text: Union[bytes, str] = b"", kind: str = "text/plain",
-                **headers: str) -> Spoil:
-    """Return what answers with a text instead."""
-    return lambda reply, asked: build_reply(status, text, kind, **headers)
-
-
-def with_type(kind: str) -> Spoil:
-    """Return what gives answers another Content-Type."""
-    return on_requests(lambda reply, asked: reply._replace(
-        headers={**reply.headers, "Content-Type": kind}))
-
-
-def answer_raw(*parts: Part) -> Spoil:
-    """Return what sends something in the place of an HTTP answer, its head included."""
-    return lambda reply, asked: reply._replace(parts=parts, is_raw=True)
-
-
-def in_stream(change: Callable[[bytes], Union[bytes, Iterable[Part]]]) -> Spoil:
-    """Return what makes an answer an event stream (on stdio: lines) and changes its bytes.
-
-    `change` returns the bytes, or parts: pieces of them, pauses and marks.
-    """
-    def spoil(reply: MockReply, asked: Asked) -> MockReply:
-        changed = change(find_sent(reply, asked))
-        parts = (changed,) if isinstance(changed, bytes) else changed
-        return build_stream(reply, asked, parts)
-    return on_requests(spoil)
-
-
-def build_stream(reply: MockReply, asked: Asked, parts: Iterable[Part]) -> MockReply:
-    """Return a MockReply whose parts are those of an event stream."""
-    headers = {**reply.headers, "Content-Type": STREAM_TYPE}
-    return reply._replace(status=200, headers=headers, is_stream=True, parts=parts)
-
-
-def find_sent(reply: MockReply, asked: Asked) -> bytes:
-    """Return a MockReply as the bytes of a stream, or lines: of another fault, if they are such."""
-    is_alike = reply.is_stream or asked.method == "stdio"
-    if is_alike and isinstance(reply.parts, (tuple, list)) and all(
-            isinstance(part, bytes) for part in reply.parts):
-        return b"".join(reply.parts)
-    return format_messages(reply, asked)
-
-
-def format_messages(reply: MockReply, asked: Asked, encode: Callable[[Any], str] = encode_json
-                    ) -> bytes:
-    """Return the messages of a MockReply as an event stream, or as lines on stdio."""
-    if asked.method == "stdio":
-        return "".join(f"{encode(message)}\n" for message in reply.messages).encode("utf-8")
-    return format_stream(reply, encode)
-
-
-def change_answer(change: Callable[[dict], Any], *methods: str) -> Spoil:
-    """Return what changes the JSON of responses; `change` gets a copy, and returns another."""
-    def spoil(reply: MockReply, asked: Asked) -> MockReply:
-        return reply._replace(parts=None, messages=tuple(
-            change(dict(message)) if isinstance(message, dict) and "method" not in message
-            else message for message in reply.messages))         # of another fault, perhaps a list
-    return on_requests(spoil, *methods)
-
-
-def change_result(change: Callable[[dict], dict], *methods: str) -> Spoil:
-    """Return what changes the results of requests."""
-    def change_it(message: dict) -> dict:
-        if isinstance(message.get("result"), dict):
-            message["result"] = change(dict(message["result"]))
-        return message
-    return change_answer(change_it, *methods)
-
-
-def refuse(code: int, text: str, *methods: str, data: Any = None, status: int = 400) -> Spoil:
-    """Return what answers requests with a JSON-RPC error."""
-    def spoil(reply: MockReply, asked: Asked) -> MockReply:
-        error = build_error(asked.value["id"], MCPError(code, text, data))
-        return MockReply(status, {"Content-Type": JSON_TYPE}, (error,))
-    return on_requests(spoil, *methods)
-
-
-def refuse_body(body: dict, status: int, *methods: str) -> Spoil:
-    """Return what answers requests with a JSON body that is not theirs."""
-    return on_requests(answer_with(status, encode_json(body), JSON_TYPE), *methods)
-
-
-# ---- what is peculiar to one
-
-PROGRESS = format_event(encode_json(build_notification(
-    "notifications/progress", {"progressToken": "nobody's", "progress": 1})))
-
-
-def add_note(reply: MockReply, note: str) -> MockReply:
-    """Return a MockReply with a note in the `_meta` of its result."""
-    def change(message: dict) -> dict:
-        result = message.get("result") if isinstance(message, dict) else None
-        if isinstance(result, dict):
-            meta = result.get("_meta")
-            result = {**result, "_meta": {**(meta if isinstance(meta, dict) else {}), "note": note}}
-            message = {**message, "result": result}
-        return message
-    return reply._replace(parts=None, messages=tuple(map(change, reply.messages)))
-
-
-def spoil_note(reply: MockReply, asked: Asked) -> MockReply:
-    """Send characters that are no line ends, though some split lines at them, unescaped."""
-    encode = functools.partial(json.dumps, ensure_ascii=False)
-    return build_stream(reply, asked, (format_messages(add_note(reply, A_NOTE), asked, encode),))
-
-
-def spoil_characters(reply: MockReply, asked: Asked) -> MockReply:
-    """Cut the stream after each byte of a character that has several."""
-    (data,) = spoil_note(reply, asked).parts
-    return build_stream(reply, asked, re.findall(rb"[\x00-\x7f]*[\x80-\xff]|[\x00-\x7f]+", data))
-
-
-def spoil_size(reply: MockReply, asked: Asked) -> MockReply:
-    """Send an event of 5 MiB."""
-    data = format_messages(add_note(reply, "x" * (5 * 1024 * 1024)), asked)
-    return build_stream(reply, asked, (data,))
-
-
-def spoil_layout(reply: MockReply, asked: Asked) -> MockReply:
-    """Send JSON over several data lines."""
-    encode = functools.partial(json.dumps, indent=1)
-    return build_stream(reply, asked, (format_stream(reply, encode),))
-
-
-def spoil_speed(reply: MockReply, asked: Asked) -> MockReply:
-    """Tell progress for a while before the answer comes."""
-    return build_stream(reply, asked, (*(PROGRESS, 0.1) * 5, format_messages(reply, asked)))
-
-
-def spoil_pages(message: dict) -> dict:
-    """Have each page of a list followed by the same one."""
-    result = message.get("result")
-    result = result if isinstance(result, dict) else {"tools": []}    # it refuses the cursor, say
-    return build_result(message.get("id"), {**result, "nextCursor": "again"})
-
-
-BAD_TOOLS = [{"name": "none", "inputSchema": None}, {"name": "empty", "inputSchema": {}},
-             {"name": "text", "inputSchema": "x"}, {"inputSchema": {"type": "object"}},
-             {"name": "string", "inputSchema": {"type": "string"}}, "no object"]
-
-
-def build_tool(name: str, properties: dict, **members: Any) -> dict:
-    """Return a tool as it is listed."""
-    return {"name": name, "inputSchema": {"type": "object", "properties": properties}, **members}
-
-
-BAD_PARAMETERS = [
-    build_tool("a-number", {"a": {"type": "number", "x-mcp-header": "A"}}),
-    build_tool("twice", {name: {"type": "string", "x-mcp-header": name} for name in ("b", "B")}),
-    build_tool("items", {"a": {"type": "array", "items": {"type": "string",
-                                                          "x-mcp-header": "A"}}}),
-    build_tool("a-space", {"a": {"type": "string", "x-mcp-header": "A B"}})]
-FOREIGN_SCHEMA = build_tool("foreign", {"a": {"$ref": "http://127.0.0.1:9/x.json"}})
-ODD_NAMES = build_tool("a\x1b[2J", {}, description="\x1b]8;;http://evil\x07 \u202e \x9b31m")
-
-
-def add_tools(*tools: Any) -> Spoil:
-    """Return what lists more tools than there are."""
-    return change_result(lambda result: {**result, "tools": [
-        *find_list(result.get("tools")), *tools]}, "tools/list")
-
-
-def with_session(is_lost: Callable[[Asked], bool], header: str = HEADER_SESSION_ID) -> Spoil:
-    """Return what gives legacy clients a session, of which some requests find that it is lost."""
-    def spoil(reply: MockReply, asked: Asked) -> MockReply:
-        if asked.name == "initialize":
-            return reply._replace(headers={**reply.headers, header: "a-session"})
-        if not asked.is_request:
-            return reply
-        if "mcp-session-id" not in asked.headers:
-            return build_reply(400, "Missing session ID")
-        return build_reply(404, "Session not found") if is_lost(asked) else reply
-    return spoil
-
-
-def be_legacy(spoil: Spoil) -> Spoil:
-    """Return what spoils the answers of a server that knows the handshake only."""
-    def spoil_it(reply: MockReply, asked: Asked) -> MockReply:
-        if asked.is_modern or asked.name == "server/discover":
-            return refuse(METHOD_NOT_FOUND, "Method not found", status=200)(reply, asked)
-        return spoil(reply, asked)
-    return spoil_it
-
-
-def redirect(status: int, to: str) -> Spoil:
-    """Return what redirects to a URL, or to the path with `to` at its end."""
-    def spoil(reply: MockReply, asked: Asked) -> MockReply:
-        if to and asked.target.endswith(to):
-            return reply
-        return MockReply(status, {"Location": to if "://" in to else asked.target + to}, parts=())
-    return spoil
-
-
-def be_of_old(event: bytes) -> Spoil:
-    """Return what takes no POST and opens a stream for a GET, as the old transport does."""
-    def spoil(reply: MockReply, asked: Asked) -> MockReply:
-        if asked.method == "GET":
-            return MockReply(200, {"Content-Type": STREAM_TYPE}, is_stream=True,
-                             parts=(event, FOR_EVER))
-        return build_reply(405, "Method Not Allowed", Allow="GET")
-    return spoil
-
-
-def deny(challenge: str = "", page: str = "", document: Optional[Spoil] = None) -> Spoil:
-    """Return what lets nobody in; {origin} in a challenge is the mock's own."""
-    def spoil(reply: MockReply, asked: Asked) -> MockReply:
-        if "/.well-known/" in asked.target:
-            return document(reply, asked) if document is not None else reply
-        headers = {"WWW_Authenticate": challenge.format(origin=asked.origin)} if challenge else {}
-        return build_reply(401, page or "Unauthorized", "text/html" if page else "text/plain",
-                           **headers)
-    return spoil
-
-
-def lie_about_resource(reply: MockReply, asked: Asked) -> MockReply:
-    """Answer with the metadata of a resource that is somebody else's."""
-    return build_reply(200, encode_json({"resource": "https://other.invalid/mcp",
-                                         "authorization_servers": [asked.origin]}), JSON_TYPE)
-
-
-def ask_first(reply: MockReply, asked: Asked) -> MockReply:
-    """Ask for a name before a tool answers."""
-    form = {"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]}
-    question = {"method": "elicitation/create", "params": {
-        "mode": "form", "message": "Name?", "requestedSchema": form}}
-    has_answer = "inputResponses" in find_params(asked.value)
-    return reply if has_answer else change_result(lambda result: {
-        "resultType": "input_required", "inputRequests": {"q": question},
-        "requestState": "opaque=="})(reply, asked)
-
-
-def cut_json(reply: MockReply, asked: Asked) -> MockReply:
-    """Send the first half of the answer's JSON, as if it were all."""
-    data = b"".join(map(format_message, reply.messages))
-    return build_reply(reply.status, data[:len(data) // 2], JSON_TYPE)
-
-
-def cut_body(reply: MockReply, asked: Asked) -> MockReply:
-    """Send less than the Content-Length says."""
-    data = b"".join(map(format_message, reply.messages))
-    headers = {"Content-Type": JSON_TYPE, "Content-Length": str(len(data) + 9)}
-    return MockReply(reply.status, headers, parts=(data, Mark.HANG_UP))
-
-
-def spoil_number(reply: MockReply, asked: Asked) -> MockReply:
-    """Put a NaN into the result."""
-    data = b"".join(map(format_message, add_note(reply, A_NOTE).messages[-1:]))
-    data = data.replace(encode_json(A_NOTE).encode("ascii"), b"NaN")
-    return reply._replace(parts=(data + b"\n",))
-
-
-def build_bomb(reply: MockReply, asked: Asked) -> MockReply:
-    """Send 200 MiB of nothing, as 200 KiB of gzip: many members, each of a MiB."""
-    import zlib
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    member = packer.compress(bytes(1024 * 1024)) + packer.flush()
-    return MockReply(200, {"Content-Type": JSON_TYPE, "Content-Encoding": "gzip"},
-                     parts=(member * 200,))
-
-
-def send_first(*parts: Part, methods: Tuple[str, ...] = ()) -> Spoil:
-    """Return what a stdio server does before it answers."""
-    def spoil(reply: MockReply, asked: Asked) -> MockReply:
-        rest = format_reply_lines(reply)          # of another fault, perhaps without an end
-        return reply._replace(parts=(*parts, *rest) if isinstance(rest, (tuple, list))
-                              else chain(parts, rest))
-    return on_requests(spoil, *methods)
-
-
-def answer_late(reply: MockReply, asked: Asked) -> MockReply:
-    """Answer server/discover, of which the id is taken to be one less, only with `initialize`."""
-    if asked.name == "server/discover":
-        return reply._replace(parts=())
-    if asked.name != "initialize" or not isinstance(asked.value["id"], int):
-        return reply
-    late = build_result(asked.value["id"] - 1, {
-        "supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
-    return reply._replace(parts=None, messages=(late, *reply.messages))
-
-
-def refuse_versions(versions: Any) -> Spoil:
-    """Return what has server/discover name other versions."""
-    return change_result(lambda result: {**result, "supportedVersions": versions},
-                         "server/discover")
-
-
-JUNK_LINES = (b'Server v1 started\nnpm warn x\n{"status":200}\n'
-              b'log: {"jsonrpc":"2.0","id":1,"result":{}}\n')
-LOGIN_PAGE = "<html><title>Sign in</title><form>Who are you?</form></html>"
-
-
-# ---- the table
-
-FAULTS: Dict[str, Fault] = {
-    # of event streams
-    "crlf": Fault(
-        "C01", "both", "lines end with CR LF",
-        in_stream(lambda data: data.replace(b"\n", b"\r\n"))),
-    "cut-crlf": Fault(
-        "C03", "both", "CR and LF arrive one after the other",
-        in_stream(lambda data: re.findall(rb"[^\r]*\r|[^\r]+", data.replace(b"\n", b"\r\n")))),
-    "line-separators": Fault(
-        "C05", "both", "U+2028, U+2029 and U+0085 stand in JSON unescaped",
-        on_requests(spoil_note)),
-    "no-space": Fault(
-        "C06", "HTTP", "there is no space after the colon of a field",
-        in_stream(lambda data: data.replace(b": ", b":", 2))),
-    "many-data-lines": Fault(
-        "C07", "HTTP", "one message is spread over several data lines",
-        on_requests(spoil_layout)),
-    "other-events": Fault(
-        "C08", "HTTP", "events of the type ping go before each message",
-        in_stream(lambda data: b"event: ping\ndata: ping\n\n" + data)),
-    "comments": Fault(
-        "C09", "HTTP", "comments of all forms go before each message",
-        in_stream(lambda data: b": keep-alive\n\n:\r\n\r\n:x\n" + data)),
-    "priming-event": Fault(
-        "C11", "HTTP", "an event with an id and no data goes first",
-        in_stream(lambda data: b"id: 1\ndata\n\n" + data)),
-    "unfinished-event": Fault(
-        "C12", "HTTP", "the stream ends without the last blank line",
-        in_stream(lambda data: data.rstrip(b"\n") + b"\n")),
-    "cut-characters": Fault(
-        "C14", "both", "characters of several bytes arrive cut",
-        on_requests(spoil_characters)),
-    "huge-event": Fault(
-        "C15", "both", "one line has 5 MiB",
-        on_requests(spoil_size)),
-    "open-stream": Fault(
-        "C36", "HTTP", "the stream stays open after the answer",
-        in_stream(lambda data: (data, FOR_EVER))),
-    "lost-answer": Fault(
-        "C27", "HTTP", "the stream ends after progress, without the answer",
-        in_stream(lambda data: PROGRESS)),
-    "reset": Fault(
-        "C27", "HTTP", "the connection is reset in the stream",
-        in_stream(lambda data: (PROGRESS, 0.05, Mark.RESET))),
-    "silent-stream": Fault(
-        "C60", "HTTP", "nothing comes after the head of the stream",
-        in_stream(lambda data: (FOR_EVER,))),
-    "only-comments": Fault(
-        "C60", "HTTP", "nothing but comments comes, for ever",
-        in_stream(lambda data: cycle((b": still here\n\n", 0.1)))),
-    "endless-stream": Fault(
-        "C125", "HTTP", "the stream goes on for ever at full speed",
-        in_stream(lambda data: cycle((b":" + b"." * 65536 + b"\n\n",)))),
-    "broken-off": Fault(
-        "C56", "HTTP", "the stream ends after an event id, to be gone on with",
-        in_stream(lambda data: b"id: e1\nretry: 50\ndata:\n\n")),
-    "slow": Fault(
-        "C59", "HTTP", "the answer takes half a second, with progress all the time",
-        on_requests(spoil_speed)),
-    # of JSON-RPC
-    "duplicate-answers": Fault(
-        "C43", "both", "each answer comes twice",
-        in_stream(lambda data: data + data)),
-    "foreign-id": Fault(
-        "C43", "both", "the answer has the id of another request",
-        change_answer(lambda message: {**message, "id": 987654321})),
-    "id-as-string": Fault(
-        "C34", "both", "a number comes back as a string",
-        change_answer(lambda message: {**message, "id": str(message.get("id"))})),
-    "batch": Fault(
-        "C84", "both", "the answer comes in an array",
-        change_answer(lambda message: [message])),
-    "wrong-envelope": Fault(
-        "C84", "HTTP", '"jsonrpc" is "1.0"',
-        change_answer(lambda message: {**message, "jsonrpc": "1.0"})),
-    "error-without-id": Fault(
-        "C29", "both", "the id of an error is null",
-        change_answer(lambda message: build_error(None, MCPError(INVALID_PARAMS, "bad cursor")))),
-    "not-a-number": Fault(
-        "C86", "both", "there is a NaN in the result",
-        on_requests(spoil_number)),
-    "cut-json": Fault(
-        "C38", "HTTP", "the JSON ends in the middle",
-        on_requests(cut_json)),
-    # of HTTP answers
-    "login-page": Fault(
-        "C28", "HTTP", "each answer is an HTML page to log in",
-        answer_with(200, LOGIN_PAGE, "text/html")),
-    "plain-text": Fault(
-        "C28", "HTTP", "JSON comes as text/plain",
-        with_type("text/plain")),
-    "error-in-400": Fault(
-        "C29", "HTTP", "a JSON-RPC error comes with HTTP 400",
-        refuse(INVALID_PARAMS, "bad cursor", "tools/list", "tools/call")),
-    "type-in-capitals": Fault(
-        "C31", "HTTP", "the Content-Type has capitals and a parameter",
-        with_type("Application/JSON; charset=utf-8")),
-    "202-with-body": Fault(
-        "C24", "HTTP", "a notification is answered with 202 and a text",
-        on_notifications(build_reply(202, "Accepted"))),
-    "204-for-202": Fault(
-        "C32", "HTTP", "a notification is answered with 204",
-        on_notifications(MockReply(204))),
-    "200-for-202": Fault(
-        "C32", "HTTP", "a notification is answered with 200 and {}",
-        on_notifications(build_reply(200, "{}", JSON_TYPE))),
-    "406": Fault(
-        "C80", "HTTP", "no Accept is good enough",
-        answer_with(406, "Not Acceptable")),
-    "no-answer": Fault(
-        "C27", "HTTP", "the connection is closed without an answer",
-        on_requests(answer_raw(Mark.HANG_UP))),
-    "silence": Fault(
-        "C60", "HTTP", "no byte of an answer comes",
-        on_requests(answer_raw(FOR_EVER))),
-    "short-body": Fault(
-        "C38", "HTTP", "the body is shorter than its Content-Length",
-        on_requests(cut_body)),
-    # of the finding out of versions
-    "discover-other-code": Fault(
-        "C40", "both", "server/discover is refused with -32602",
-        refuse(INVALID_PARAMS, "Invalid params", "server/discover", status=200)),
-    "discover-400": Fault(
-        "C40", "HTTP", "server/discover is answered with 400 and a text",
-        on_requests(answer_with(400, "Bad Request"), "server/discover")),
-    "discover-404": Fault(
-        "C40", "HTTP", "server/discover is answered with 404",
-        on_requests(answer_with(404), "server/discover")),
-    "discover-405": Fault(
-        "C40", "HTTP", "server/discover is answered with 405",
-        on_requests(answer_with(405), "server/discover")),
-    "discover-nothing": Fault(
-        "C40", "HTTP", "server/discover is answered with 200 and {}",
-        refuse_body({}, 200, "server/discover")),
-    "discover-401": Fault(
-        "C44", "HTTP", "server/discover, and nothing else, wants a token",
-        on_requests(answer_with(401, "Unauthorized", WWW_Authenticate="Bearer"),
-                    "server/discover")),
-    "discover-silent": Fault(
-        "C43", "stdio", "server/discover is never answered",
-        on_requests(lambda reply, asked: reply._replace(parts=()), "server/discover")),
-    "discover-late": Fault(
-        "C43", "stdio", "server/discover is answered after initialize",
-        answer_late),
-    "legacy-versions": Fault(
-        "C49", "both", "server/discover names legacy versions only",
-        refuse_versions(["2025-11-25"])),
-    "no-versions": Fault(
-        "C49", "both", "server/discover names no versions",
-        refuse_versions([])),
-    "future-versions": Fault(
-        "C41", "both", "all versions but 2099-01-01 are refused",
-        refuse(UNSUPPORTED_VERSION, "Unsupported protocol version",
-               data={"supported": ["2099-01-01"], "requested": "2026-07-28"})),
-    "header-mismatch": Fault(
-        "C41", "HTTP", "a header is said to differ from the body",
-        refuse(HEADER_MISMATCH, "Mcp-Method header does not match the body")),
-    "missing-capability": Fault(
-        "C41", "both", "a capability of the client is asked for",
-        refuse(MISSING_CLIENT_CAPABILITY, "Missing required client capability",
-               data={"requiredCapabilities": {"sampling": {}}})),
-    "unknown-version": Fault(
-        "C45", "both", "initialize is answered with 2099-01-01",
-        be_legacy(change_result(lambda result: {**result, "protocolVersion": "2099-01-01"},
-                                "initialize"))),
-    "version-refused": Fault(
-        "C47", "HTTP", "the version that was agreed on is refused",
-        be_legacy(on_requests(answer_with(400, "Unsupported protocol version"), "tools/list",
-                              "tools/call", "ping"))),
-    # of legacy sessions
-    "session-lost": Fault(
-        "C54", "HTTP", "the session is unknown at once, each time",
-        with_session(lambda asked: True)),
-    "session-lost-once": Fault(
-        "C54", "HTTP", "each first request finds the session gone",
-        with_session(lambda asked: not asked.count)),
-    "session-in-small-letters": Fault(
-        "C53", "HTTP", "the header is mcp-session-id",
-        with_session(lambda asked: False, "mcp-session-id")),
-    "get-404": Fault(
-        "C55", "HTTP", "a GET is answered with 404",
-        be_legacy(on_http("GET", answer_with(404, "Not Found")))),
-    "get-text": Fault(
-        "C55", "HTTP", "a GET is answered with text/plain",
-        be_legacy(on_http("GET", answer_with(200, "hello")))),
-    "get-empty": Fault(
-        "C55", "HTTP", "the stream of a GET ends at once, each time",
-        be_legacy(on_http("GET", answer_with(200, b"", Content_Type=STREAM_TYPE)))),
-    "no-ping": Fault(
-        "C96", "both", "ping is an unknown method",
-        be_legacy(refuse(METHOD_NOT_FOUND, "Method not found", "ping", status=200))),
-    # of the old transport
-    "no-endpoint": Fault(
-        "C26", "HTTP", "a GET opens a stream whose first event is no endpoint",
-        be_of_old(b"event: hello\ndata: x\n\n")),
-    "endpoint-elsewhere": Fault(
-        "C23", "HTTP", "the event endpoint names another origin",
-        be_of_old(b"event: endpoint\ndata: http://evil.example/m\n\n")),
-    "405": Fault(
-        "C26", "HTTP", "no method is allowed",
-        answer_with(405, "Method Not Allowed")),
-    # of redirects
-    "redirect-303": Fault(
-        "C62", "HTTP", "a POST is redirected with 303",
-        redirect(303, "/")),
-    "redirect-307": Fault(
-        "C62", "HTTP", "a POST is redirected with 307, to the same path and /",
-        redirect(307, "/")),
-    "redirect-elsewhere": Fault(
-        "C63", "HTTP", "a POST is redirected with 308 to another origin",
-        redirect(308, "http://other.invalid/mcp")),
-    "redirect-loop": Fault(
-        "C63", "HTTP", "each redirect leads to another",
-        redirect(307, "")),
-    # of results
-    "asks-first": Fault(
-        "C51", "both", "a tool asks for a name before it answers",
-        on_requests(ask_first, "tools/call")),
-    "repeated-cursor": Fault(
-        "C72", "both", "the next page is always the same",
-        change_answer(spoil_pages, "tools/list")),
-    "bad-tools": Fault(
-        "C73", "both", "some tools have no name, or no schema that can be used",
-        add_tools(*BAD_TOOLS)),
-    "bad-parameters": Fault(
-        "C76", "both", "the x-mcp-header of some tools breaks the rules",
-        add_tools(*BAD_PARAMETERS)),
-    "foreign-schema": Fault(
-        "C102", "both", "a schema refers to another server",
-        add_tools(FOREIGN_SCHEMA)),
-    "terminal-codes": Fault(
-        "C122", "both", "a tool's name and text would command a terminal",
-        add_tools(ODD_NAMES)),
-    "wrong-output": Fault(
-        "C77", "both", "structuredContent breaks the outputSchema",
-        change_result(lambda result: {**result, "structuredContent": {"response": 5}},
-                      "tools/call")),
-    "no-output": Fault(
-        "C77", "both", "structuredContent is missing",
-        change_result(lambda result: {name: value for name, value in result.items()
-                                      if name != "structuredContent"}, "tools/call")),
-    # of authorization
-    "401": Fault(
-        "C117", "HTTP", "a token is wanted, without a challenge",
-        deny()),
-    "401-challenge": Fault(
-        "C118", "HTTP", "the challenge is the third of a list, oddly spaced",
-        deny('Negotiate, Basic realm="x, Bearer y", Bearer error="invalid_token", '
-             'resource_metadata = "{origin}/.well-known/no"')),
-    "401-page": Fault(
-        "C118", "HTTP", "a token is wanted, by an HTML page",
-        deny(page=LOGIN_PAGE)),
-    "metadata-lies": Fault(
-        "C117", "HTTP", "the metadata is that of another resource",
-        deny("Bearer", document=lie_about_resource)),
-    "metadata-page": Fault(
-        "C120", "HTTP", "the metadata is an HTML page, with 200",
-        deny("Bearer", document=answer_with(200, LOGIN_PAGE, "text/html"))),
-    "metadata-500": Fault(
-        "C117", "HTTP", "the metadata cannot be had: HTTP 500",
-        deny("Bearer", document=answer_with(500, "Oops"))),
-    # of what is no MCP server at all
-    "ssh": Fault(
-        "C125", "HTTP", "the port is that of SSH",
-        answer_raw(b"SSH-2.0-OpenSSH_9.6\r\n", 0.1, Mark.HANG_UP)),
-    "tarpit": Fault(
-        "C125", "HTTP", "the head of the answer comes a line at a time, and never ends",
-        answer_raw(b"HTTP/1.1 200 OK\r\n", *(b"X-A: b\r\n", 0.1) * 50, FOR_EVER)),
-    "gzip-bomb": Fault(
-        "C125", "HTTP", "200 MiB come as 200 KiB of gzip",
-        on_requests(build_bomb)),
-    "200-for-all": Fault(
-        "C125", "HTTP", "everything is answered with 200 and {}",
-        answer_with(200, "{}", JSON_TYPE)),
-    # of stdio
-    "junk-lines": Fault(
-        "C112", "stdio", "lines that are no messages go before each answer",
-        send_first(JUNK_LINES)),
-    "bad-bytes": Fault(
-        "C110", "stdio", "a line that is no UTF-8 goes before each answer",
-        send_first(b"\xff\n")),
-    "stderr-flood": Fault(
-        "C113", "stdio", "256 KiB go to standard error before each answer",
-        send_first(Aside(b"x" * 262_144))),
-    "exit": Fault(
-        "C113", "stdio", "the server exits at the first call, with last words",
-        send_first(Aside(b"fatal: no such tool\n"), Mark.HANG_UP, methods=("tools/list",))),
-    "stays": Fault(
-        "C115", "stdio", "the server ends neither with its input nor by SIGTERM",
-        send_first(Mark.STAY)),
-}
-
-
-def find_faults(names: Sequence[str], is_stdio: bool) -> List[Fault]:
-    """Return faults by their names; raises UsageError for one that there is not."""
-    where = "stdio" if is_stdio else "HTTP"
-    for name in names:
-        if name not in FAULTS:
-            raise UsageError(f"there is no fault {shorten(name)}: see --list-faults")
-        if FAULTS[name].where not in (where, "both"):
-            raise UsageError(f"the fault {name} is one of {FAULTS[name].where} only")
-    return [FAULTS[name] for name in names]
-
-
-# =============================================================================================
-# 32. RECORD AND REPLAY
-# =============================================================================================
-# The shells around transcripts and mocks: what sends requests again, what stands between a client
-# and a server, what serves recorded answers. What they say, and what differs, is decided above.
-
-
-# ---- replay
-
-class HTTPSender:
-    """Sends the requests of exchanges as they are, over HTTP; its connections are kept."""
-
-    def __init__(self, network: Network, max_bytes: float):
-        self._pool = HTTPPool(network, max_bytes)
-
-    def send(self, asked: Exchange, waits: Waits, take: Callable[[Any, bytes], bool]) -> Exchange:
-        """Send a request and return its exchange with the answer, or with the error in its place.
-
-        `take(response, data)` gets the head of the answer (with no data), and the pieces of its
-        body as they come, until it returns True: that is enough.
-        """
-        started, response, error = time.monotonic(), None, None
-        try:
-            response = self._pool.send(asked.method, asked.url, asked.request_headers,
-                                       asked.request_body or None, waits, [])
-            is_enough = take(response, b"")
-            while not is_enough:
-                data = response.read_some()
-                is_enough = not data or take(response, data)
-            response.finish()
-        except (OSError, MCPKitError) as caught:
-            error = explain_transport_error(caught, asked.url, response, waits)
-        finally:
-            if response is not None:
-                self._pool.give_back(response)
-        return complete_exchange(asked, response, started, error)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._pool.close()
-
-
-class AnswerReader:
-    """Reads an answer until all is there that a transcript has of it.
-
-    `on_messages` gets the messages of a stream so far, each time that there are more.
-    """
-
-    def __init__(self, was: Exchange, on_messages: Callable[[List[dict]], None]):
-        message = find_json(was.request_body)
-        self._request_id = find_request_id(message) if is_request(message) else None
-        self._count = len(find_messages(was))
-        if was.error is not None and all("method" in message for message in find_messages(was)):
-            self._request_id = None               # no answer came: there is none to wait for
-        self._is_cut = was.error is not None and was.method != "GET"
-        self._on_messages = on_messages
-        self._parser = SSEParser()
-        self.messages: List[dict] = []
-        self.response: Any = None                 # once its head is there
-
-    def take(self, response: Any, data: bytes) -> bool:
-        """Take in a piece of the answer; return whether that is enough."""
-        self.response = response
-        if not is_stream(response):
-            return False
-        values = [find_json(event.data.encode("utf-8", "surrogatepass"))
-                  for event in self._parser.feed(data)]
-        found = [part for value in values for part in
-                 (value if isinstance(value, list) else [value]) if isinstance(part, dict)]
-        self.messages += found
-        if found:
-            self._on_messages(self.messages)
-        if self._request_id is None:
-            return self._count <= len(self.messages) and (self._count > 0 or self._is_cut)
-        return any("method" not in message and message.get("id") == self._request_id
-                   for message in self.messages)
-
-    def build_exchange(self, asked: Exchange) -> Exchange:
-        """Return an exchange with the answer as far as it has come."""
-        if self.response is None:
-            return asked._replace(error="nothing has come yet")
-        answer = b"".join(format_event(encode_json(message)) for message in self.messages)
-        return asked._replace(status=self.response.status, headers=self.response.headers,
-                              answer=answer, size=len(answer), is_stream=True, error=None)
-
-
-class OpenStream(NamedTuple):
-    """The stream of a GET, which is read by a thread of its own while the rest is replayed."""
-
-    asked: Exchange
-    reader: AnswerReader
-    ended: threading.Event
-    found: List[Exchange]          # what came of it, once it has ended
-
-
-class HTTPTarget:
-    """A server that a transcript is replayed to over HTTP.
-
-    All requests go to `url`, but for those that were to another path than the first one.
-    """
-
-    def __init__(self, url: str, headers: Headers, network: Network, exchanges: List[Exchange],
-                 timeout: float, deadline: float):
-        self._url, self._headers = url, headers
-        self._own_path = next((urllib.parse.urlsplit(exchange.url).path for exchange in exchanges
-                               if is_of_http(exchange)), "")
-        self._timeout, self._deadline = timeout, deadline
-        self._sender = HTTPSender(network, MAX_ANSWER_BYTES)
-        self._conversation = Conversation({}, {})     # for messages that came without headers
-        self._open_streams: List[OpenStream] = []
-
-    def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Exchange:
-        """Send a request and return the exchange that it makes."""
-        asked = self._address(asked)
-        reader = AnswerReader(was, on_messages)
-        if asked.method == "GET" and was.is_stream:
-            return self._listen(asked, reader)
-        now = self._sender.send(asked, self._find_waits(), reader.take)
-        if not is_of_http(was):
-            self._learn(now)
-        return now
-
-    def settle(self, now: Exchange) -> Exchange:
-        """Return an exchange as it is when all else has been sent: a GET listened till now."""
-        for asked, reader, ended, found in self._open_streams:
-            if now is asked:
-                ended.wait(min(REPLAY_LISTEN_SECONDS, self._timeout))
-                return found[0] if found else reader.build_exchange(asked)
-        return now
-
-    def close(self) -> None:
-        """Close the connections."""
-        for stream in self._open_streams:
-            hang_up(stream.reader.response)
-            stream.ended.wait(self._timeout)
-        self._sender.close()
-
-    def _find_waits(self) -> Waits:
-        return Waits(self._timeout, self._deadline)
-
-    def _listen(self, asked: Exchange, reader: AnswerReader) -> Exchange:
-        """Have a thread read a stream while the rest is replayed; return once it is open."""
-        stream = OpenStream(asked, reader, threading.Event(), [])
-        opened = threading.Event()
-
-        def take(response: Any, data: bytes) -> bool:
-            is_enough = reader.take(response, data)
-            opened.set()
-            return is_enough
-
-        def run() -> None:
-            waits = Waits(LISTEN_SECONDS, self._deadline)
-            stream.found.append(self._sender.send(asked, waits, take))
-            opened.set()
-            stream.ended.set()
-
-        start_thread(run)
-        opened.wait(min(OPEN_SECONDS, self._timeout))
-        self._open_streams.append(stream)
-        return asked
-
-    def _address(self, asked: Exchange) -> Exchange:
-        """Return a request as it is sent to this server."""
-        headers, url = asked.request_headers, self._url
-        if not is_of_http(asked):
-            headers = self._build_headers(find_json(asked.request_body))
-            asked = asked._replace(method="POST")
-        elif urllib.parse.urlsplit(asked.url).path != self._own_path:
-            url = urllib.parse.urljoin(url, "/" + asked.url.partition("://")[2].partition("/")[2])
-        given = {name.lower() for name in self._headers}
-        headers = {**{name: value for name, value in headers.items()
-                      if name.lower() not in given | _REQUEST_FRAMING}, **self._headers}
-        return asked._replace(url=url, request_headers=headers)
-
-    def _build_headers(self, message: Any) -> Headers:
-        """Return the headers that a message of stdio needs here."""
-        message = message if isinstance(message, dict) else {}
-        is_new = "method" in message and is_modern(find_meta_of(message), None)
-        self._conversation.era = "modern" if is_new else "legacy"
-        return self._conversation.build_headers(message)
-
-    def _learn(self, now: Exchange) -> None:
-        with contextlib.suppress(MCPKitError):
-            for message in find_messages(now):
-                result = message.get("result")
-                if isinstance(result, dict) and "protocolVersion" in result:
-                    self._conversation.learn_initialize(result, now.headers.get("mcp-session-id"))
-
-
-class StdioTarget:
-    """A stdio server that a transcript is replayed to; what only HTTP has is not sent."""
-
-    def __init__(self, command: List[str], env: Mapping[str, str], cwd: Optional[str],
-                 timeout: float, deadline: float):
-        self._timeout, self._deadline = timeout, deadline
-        self._messages: List[dict] = []
-        self._on_messages: Callable = _ignore
-        self._transport = StdioTransport(command, MAX_ANSWER_BYTES, _ignore, self._take, _ignore,
-                                         env, cwd)
-
-    def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Optional[Exchange]:
-        """Send a message and return the exchange that it makes, None where there is none."""
-        message = find_json(asked.request_body)
-        if not isinstance(message, dict):
-            return None
-        outer, self._on_messages = (self._messages, self._on_messages), on_messages
-        self._messages, error, value = [], None, None
-        try:
-            waits = Waits(self._timeout, self._deadline)
-            value = self._transport.exchange(message, {}, waits, _ignore).response
-        except MCPKitError as caught:
-            error = str(caught)
-        if value is not None:
-            self._messages.append(build_error(value.id, value.error) if value.error
-                                  else build_result(value.id, value.result))
-        answer = b"\n".join(map(format_message, self._messages))
-        self._messages, self._on_messages = outer
-        return asked._replace(method="stdio", status=None, headers={}, answer=answer,
-                              size=len(answer), is_stream=False, error=error)
-
-    def settle(self, now: Exchange) -> Exchange:
-        """Return an exchange as it is when all else has been sent."""
-        return now
-
-    def close(self) -> None:
-        """End the server."""
-        self._transport.close()
-
-    def _take(self, message: dict) -> None:
-        self._messages.append(message)
-        self._on_messages(self._messages)
-
-
-class Replayed(NamedTuple):
-    """One exchange of a transcript: its number, what it was, and what it is now (None: unsent)."""
-
-    number: int
-    was: Exchange
-    now: Optional[Exchange]
-
-
-class Replayer:
-    """Sends the requests of a transcript again, as the client would that sent them first.
-
-    What the server gave out is carried over, and what it asks is answered as it was.
-    """
-
-    # Without these there is nothing to say to a legacy server.
-    HANDSHAKE = ("initialize", "notifications/initialized")
-
-    def __init__(self, exchanges: List[Exchange], target: Any, only: Collection[int] = ()):
-        self.carried = Carried()
-        self._exchanges = exchanges
-        self._target = target
-        self._only = only
-        self._done: Dict[int, Optional[Exchange]] = {}      # by index: what came of it
-
-    def run(self) -> List[Replayed]:
-        """Return what came of each exchange, or of `only` some. TransportError: of none."""
-        for index, exchange in enumerate(self._exchanges):
-            is_wanted = not self._only or index + 1 in self._only
-            if index not in self._done and (is_wanted
-                                            or find_title_of(exchange) in self.HANDSHAKE):
-                self._send(index)
-        found = [Replayed(index + 1, self._exchanges[index],
-                          now and self._target.settle(now))
-                 for index, now in sorted(self._done.items())]
-        return [one for one in found if not self._only or one.number in self._only]
-
-    def _send(self, index: int) -> None:
-        was = self._exchanges[index]
-        self._done[index] = None                  # so that nothing sends it again meanwhile
-        asked = self.carried.apply(was)
-
-        def answer(messages: List[dict]) -> None:
-            self.carried.learn_questions(find_messages(was), messages)
-            self._answer(find_messages(was), messages)
-
-        now = self._target.send(asked, was, answer) if (
-            is_of_http(was) or was.request_body) else None
-        if now is not None and now.error and now.status is None and not any(self._done.values()):
-            raise TransportError(now.error)
-        if now is not None:
-            self.carried.learn(was, now)
-        self._done[index] = now
-
-    def _answer(self, before: List[dict], messages: List[dict]) -> None:
-        """Send the answers to what the server has asked up to now."""
-        asked = [message["id"] for message in before if is_request(message)]
-        count = sum(map(is_request, messages))
-        for index, exchange in enumerate(self._exchanges):
-            value = find_json(exchange.request_body) if index not in self._done else None
-            if isinstance(value, dict) and "method" not in value and (
-                    value.get("id") in asked[:count]):
-                self._send(index)
-
-
-def update_exchanges(exchanges: List[Exchange], replayed: List[Replayed], carried: Carried
-                     ) -> List[Exchange]:
-    """Return the exchanges of a transcript with the answers that came now."""
-    found = list(exchanges)
-    for number, was, now in replayed:
-        if now is not None and is_of_http(now) == is_of_http(was):
-            now = carried.restore(now)
-            found[number - 1] = was._replace(request_body=now.request_body, **{
-                name: getattr(now, name)
-                for name in ("status", "headers", "answer", "size", "is_stream", "error")})
-    return found
-
-
-# ---- between a client and what answers it
-
-class ReplyHandler(socketserver.BaseRequestHandler):
-    """One connection of a ReplyService: request after request, handed over with its body."""
-
-    server: ReplyService
-
-    def setup(self) -> None:
-        """Prepare to read requests as our own server does."""
-        self.connection = self.request
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.reader = SocketReader(self.connection, Limits(max_body=MAX_ANSWER_BYTES))
-
-    def handle(self) -> None:
-        """Serve the connection until one of the two sides has it closed."""
-        self.close_connection = False
-        while not self.close_connection:
-            self.handle_one_request()
-
-    def handle_one_request(self) -> None:
-        """Read a request and have it answered."""
-        self.close_connection = True
-        with contextlib.suppress(OSError):
-            try:
-                self._read_one()
-            except HTTPRefusal as refusal:
-                self.close_connection = True
-                reply = build_reply(refusal.status, build_refusal(refusal).data, JSON_TYPE,
-                                    Connection="close")
-                self.send_parts(format_reply(reply, self.server.http_date()))
-                self.drain()
-
-    def _read_one(self) -> None:
-        data = self.reader.read_head()
-        if data is None:
-            return
-        head = parse_head(data)
-        if not is_host_allowed(head.headers.get("host"), frozenset(), self.server.is_local):
-            # A page whose name was re-bound to this machine would be let in by way of us.
-            raise HTTPRefusal(403, "this service answers to the names of this machine only")
-        has_body = not head.headers.keys().isdisjoint({"content-length", "transfer-encoding"})
-        length = parse_content_length(head, MAX_ANSWER_BYTES) if has_body else 0
-        if "expect" in head.headers:
-            self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = self.reader.read_body(length)
-        self.close_connection = not is_kept_alive(head)
-        try:
-            self.server.serve(self, head, body)
-        except OSError:
-            self.close_connection = True
-            raise
-
-    drain = HTTPHandler.drain
-
-    def send_parts(self, parts: Iterable[Part]) -> None:
-        """Send the parts of an answer, with the pauses between them."""
-        for part in parts:
-            if isinstance(part, bytes):
-                self.connection.sendall(part)
-            elif isinstance(part, Await):
-                self.server.wait_for(lambda: self.server.is_answered(part.id), AWAIT_SECONDS, self)
-            elif isinstance(part, (int, float)):
-                self.server.wait_for(lambda: False, part, self)
-            else:
-                self._end(part)
-                return
-
-    def _end(self, mark: Mark) -> None:
-        self.close_connection = True
-        if mark is Mark.RESET:
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.close()
-        else:
-            self.drain()
-
-
-class ReplyService(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """A service for requests of any kind; as a context manager it serves in a thread of its own."""
-
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, host: str, port: int, path: str = "/mcp"):
-        self.is_local = is_loopback(host)
-        self.stopped = threading.Event()
-        self.socket = open_listener(host, port)
-        socketserver.BaseServer.__init__(self, self.socket.getsockname(), ReplyHandler)
-        self.origin = f"http://{format_address(host, self.server_address[1])}"
-        self.url = self.origin + path
-
-    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
-        """Answer a request."""
-        raise NotImplementedError
-
-    def __enter__(self) -> ReplyService:
-        start_thread(functools.partial(self.serve_forever, STOP_LOOK_SECONDS))
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.stop()
-
-    def run(self) -> None:
-        """Serve until `stop` is called from another thread."""
-        self.serve_forever(0.1)
-
-    def stop(self) -> None:
-        """Free the address; what is being answered is given up."""
-        self.stopped.set()
-        self.shutdown()
-        self.server_close()
-
-    def http_date(self) -> str:
-        """Return the Date of an answer."""
-        return format_http_date(time.gmtime())
-
-    def is_answered(self, question_id: Any) -> bool:
-        """Return whether a client has answered a question."""
-        return True
-
-    def wait_for(self, is_over: Callable[[], bool], seconds: float, handler: ReplyHandler) -> None:
-        """Wait until something is so, or for some seconds, while the client is there."""
-        deadline = time.monotonic() + seconds
-        while not is_over() and time.monotonic() < deadline:
-            if self.stopped.wait(min(LOOK_SECONDS, deadline - time.monotonic())) or (
-                    is_peer_gone(handler.connection)):
-                raise ConnectionAbortedError
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what should never happen; the other connections go on."""
-        log_exception("a connection failed")
-
-
-# ---- mock
-
-Source = Callable[[Asked], MockReply]
-
-
-class Spoiler:
-    """Answers as a source does, with faults: all of them each time, or, at a `rate`, one now and
-    then, which `random` picks."""
-
-    def __init__(self, source: Source, faults: Sequence[Fault], rate: Optional[float] = None,
-                 seed: Optional[int] = None):
-        self._source, self._faults, self._rate = source, faults, rate
-        self._random: Any = None
-        self._seed = seed
-        self._counts: Dict[str, int] = {}
-        self._answered: set = set()               # ids of questions
-        self._lock = threading.Lock()             # guards the three above
-
-    def answer(self, asked: Asked) -> MockReply:
-        """Return the answer to a request, spoiled."""
-        with self._lock:
-            asked = asked._replace(count=self._counts.get(asked.name, 0))
-            self._counts[asked.name] = asked.count + 1
-            if isinstance(asked.value, dict) and "method" not in asked.value:
-                self._answered.add(find_request_id(asked.value))
-            faults = self._pick()
-        reply = self._source(asked)
-        for fault in faults:
-            reply = fault.spoil(reply, asked)
-        return reply
-
-    def is_answered(self, question_id: Any) -> bool:
-        """Return whether the client has answered a question."""
-        return question_id in self._answered
-
-    def _pick(self) -> Sequence[Fault]:
-        if self._rate is None:
-            return self._faults
-        if self._random is None:
-            import random
-            self._random = random.Random(self._seed)
-        is_due = self._random.random() < self._rate
-        return [self._random.choice(self._faults)] if is_due else []
-
-
-class MockService(ReplyService):
-    """Answers over HTTP as a Spoiler says."""
-
-    def __init__(self, spoiler: Spoiler, host: str = "127.0.0.1", port: int = 0,
-                 path: str = "/mcp"):
-        self._spoiler = spoiler
-        self.is_answered = spoiler.is_answered
-        super().__init__(host, port, path)
-
-    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
-        """Answer a request."""
-        value = find_json(body) if body else None
-        reply = self._spoiler.answer(Asked(head.method, head.target, head.headers, value))
-        if reply.is_raw:
-            handler.close_connection = True
-        parts = format_reply(reply, self.http_date())
-        handler.send_parts(islice(parts, 1) if head.method == "HEAD" else parts)
-
-
-class MockStdio:
-    """Answers on a pair of byte streams as a Spoiler says, each message in a thread of its own."""
-
-    def __init__(self, spoiler: Spoiler, reader: Any, writer: Any):
-        self._spoiler, self._reader, self._writer = spoiler, reader, writer
-        self._changed = threading.Condition()     # guards the writer, and the two below
-        self._running = 0
-        self._stays = False
-
-    def run(self) -> None:
-        """Serve until the input ends."""
-        for line in iter(self._reader.readline, b""):
-            if line.strip():
-                with self._changed:
-                    self._running += 1
-                start_thread(functools.partial(self._answer, line))
-        with self._changed:
-            self._changed.wait_for(lambda: not self._running, 1.0)
-
-    def stop(self) -> None:
-        """End, whatever is still to be answered."""
-
-    def linger(self) -> None:
-        """Stay for ever, where a fault is to."""
-        with self._changed:
-            while self._stays:
-                self._changed.wait(LOOK_SECONDS)
-
-    def _answer(self, line: bytes) -> None:
-        try:
-            reply = self._spoiler.answer(Asked("stdio", "", {}, find_json(line)))
-            with self._changed:
-                for part in format_reply_lines(reply):
-                    self._send(part)
-        except (OSError, ValueError):
-            pass                                  # nobody listens any more
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-
-    def _send(self, part: Part) -> None:
-        """Send one part. Holds the lock, but not while it waits."""
-        if isinstance(part, bytes):
-            self._writer.write(part)
-            self._writer.flush()
-        elif isinstance(part, Aside):
-            sys.stderr.buffer.write(part.data)
-            sys.stderr.flush()
-        elif isinstance(part, Await):
-            self._changed.wait_for(lambda: self._spoiler.is_answered(part.id), AWAIT_SECONDS)
-        elif part is Mark.STAY:
-            self._stays = True
-        elif isinstance(part, Mark):
-            os._exit(3)
-        else:
-            self._changed.wait(min(part, AWAIT_SECONDS))
-
-
-# ---- record
-
-class Tape:
-    """Writes exchanges to a transcript as they end, in the order in which they began.
-
-    The file is whole after each of them; of `hidden` secrets nothing is in it. Raises UsageError
-    where it cannot be written.
-    """
-
-    def __init__(self, path: str, hidden: Iterable[str] = ()):
-        self._path = path
-        self._redaction = Redaction(hidden)
-        self._begun: List[float] = []             # when each exchange began
-        self._blocks: List[str] = []              # its text
-        self._ends: List[int] = []                # and where that ends in the file
-        self._last = 0.0
-        self._lock = threading.Lock()             # guards the four above, and the file
-        write_file(path, "")
-
-    def begin(self) -> float:
-        """Return a moment, of time.monotonic(), that no other exchange has begun at."""
-        with self._lock:
-            self._last = max(time.monotonic(), math.nextafter(self._last, math.inf))
-            return self._last
-
-    def put(self, begun: float, exchange: Exchange) -> None:
-        """Write an exchange that began at a moment, again if it is there already."""
-        with self._lock:
-            self._redaction.learn(exchange)
-            text = format_exchange(exchange, self._redaction)
-            index = bisect_left(self._begun, begun)
-            if self._begun[index:index + 1] == [begun]:
-                self._blocks[index] = text
-            else:
-                self._begun.insert(index, begun)
-                self._blocks.insert(index, text)
-            try:
-                self._write_from(index)
-            except OSError as error:              # the talk goes on, whatever becomes of the tape
-                log_line(f"mcpkit: {self._path} cannot be written: {error.strerror}")
-
-    def note(self, exchange: Exchange) -> None:
-        """Write an exchange that has just ended, as an observer is told of it."""
-        self.put(time.monotonic() - exchange.seconds, exchange)
-
-    def _write_from(self, index: int) -> None:
-        """Write the blocks from one on: nearly always it is the last, and the file grows."""
-        index = min(index, len(self._ends))       # those before were perhaps not written either
-        del self._ends[index:]
-        with open(self._path, "r+b") as file:
-            file.truncate(file.seek(self._ends[-1] if index else 0))
-            for number, text in enumerate(self._blocks[index:], index):
-                block = ("\n" if number else "") + format_block(number + 1, text) + "\n"
-                file.write(block.encode("utf-8", "backslashreplace"))
-                self._ends.append(file.tell())
-
-
-class RecordService(ReplyService):
-    """Stands between clients and the server at a URL, and has a Tape keep what they say.
-
-    What comes is handed on as it comes, streams too. Raises TransportError when the address cannot
-    be bound.
-    """
-
-    def __init__(self, upstream: str, tape: Tape, network: Network = Network(),
-                 host: str = "127.0.0.1", port: int = 0):
-        self._tape = tape
-        self._sender = HTTPSender(network, math.inf)
-        parts = urllib.parse.urlsplit(upstream)
-        self.upstream = f"{parts.scheme}://{parts.netloc}"
-        self._running = 0                         # guarded by _changed
-        self._changed = threading.Condition()
-        super().__init__(host, port, parts.path or "/")
-
-    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
-        """Hand a request on, and its answer back."""
-        headers = {"-".join(map(str.capitalize, name.split("-"))): value
-                   for name, value in head.headers.items()
-                   if name not in _REQUEST_FRAMING | HOP_HEADERS}
-        target = head.target if head.target.startswith("/") else parse_target(head.target)
-        asked = Exchange(head.method, self.upstream + target, headers, body, None, {}, b"", 0,
-                         False, 0.0, None)
-        begun = self._tape.begin()
-        relay = Relay(handler, self)
-        with self._changed:
-            self._running += 1
-        try:
-            waits = Waits(LISTEN_SECONDS, time.monotonic() + LISTEN_SECONDS)
-            now = self._sender.send(asked, waits, relay.take)
-            self._tape.put(begun, now)
-            relay.finish(now)
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-
-    def stop(self) -> None:
-        """Free the address, and have what is going on recorded as far as it is."""
-        super().stop()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._running, STOP_SECONDS)
-        self._sender.close()
-
-
-# Headers that are about one connection only. Spec: RFC 9110, 7.6.1.
-HOP_HEADERS = frozenset({"connection", "keep-alive", "proxy-connection", "te", "trailer",
-                         "transfer-encoding", "upgrade", "expect", "proxy-authorization"})
-# Headers in which a server names itself.
-PLACE_HEADERS = ("location", "www-authenticate", "link")
-
-
-class Relay:
-    """Hands the answer to one request back to who asked, as it comes."""
-
-    def __init__(self, handler: ReplyHandler, service: RecordService):
-        self._handler, self._service = handler, service
-        self._response: Any = None
-        self._is_chunked = False
-        self._held = b""                          # what is sent with the next piece, or the end
-
-    def take(self, response: Any, data: bytes) -> bool:
-        """Send the head of an answer, or a piece of its body; TransportError: nobody is there.
-
-        A piece of what is no stream waits for the next one, so that the last of all can wait until
-        the exchange is on tape.
-        """
-        if self._response is None:
-            self._response = response
-            self._held = self._build_head(response)
-            response.waits = self
-        elif data:
-            self._held += b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
-        if self._is_chunked or len(self._held) > NOTED_BYTES:
-            self._send_held()
-        return False
-
-    def finish(self, now: Exchange) -> None:
-        """Send the end of an answer, or close the connection where it has none."""
-        if self._response is None:
-            reply = build_reply(502, f"mcpkit record: {now.error}", Connection="close")
-            self._handler.send_parts(format_reply(reply, self._service.http_date()))
-            return
-        self._held += b"0\r\n\r\n" if self._is_chunked and not now.error else b""
-        self._handler.close_connection |= bool(now.error)
-        with contextlib.suppress(TransportError):
-            self._send_held()
-
-    def _send_held(self) -> None:
-        held, self._held = self._held, b""
-        try:
-            self._handler.connection.sendall(held)
-        except OSError:
-            raise TransportError(CLIENT_LEFT) from None
-
-    def _build_head(self, response: Any) -> bytes:
-        lines = [f"HTTP/1.1 {response.status} {response.reason or ''}".rstrip()]
-        for name, value in response.headers.items():
-            if name in PLACE_HEADERS:
-                value = value.replace(self._service.upstream, self._service.origin)
-            if name not in HOP_HEADERS | _FRAMING:
-                lines.append(f"{name}: {value}")
-        length = response.headers.get("content-length")
-        if length is not None and response.headers.keys().isdisjoint(
-                {"content-encoding", "transfer-encoding"}):
-            lines.append(f"Content-Length: {length}")
-        elif response.status not in BODILESS:
-            self._is_chunked = True
-            lines.append("Transfer-Encoding: chunked")
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-    def left(self) -> float:
-        """Wait for more of the answer; TransportError when nobody waits for it with us."""
-        sock = self._response.connection.sock
-        while not (getattr(sock, "pending", int)() or is_readable(sock, LOOK_SECONDS)):
-            if self._service.stopped.is_set() or is_peer_gone(self._handler.connection):
-                raise TransportError(CLIENT_LEFT)
-        return LISTEN_SECONDS
-
-
-class LineTape:
-    """Puts the lines of a stdio conversation on a Tape: an exchange for each line of the client,
-    with the answer to it, and what the server says meanwhile.
-
-    While a server goes on and on, an exchange is written anew each time that it is twice as long.
-    """
-
-    def __init__(self, tape: Tape):
-        self._tape = tape
-        self._exchanges: Dict[float, Exchange] = {}
-        self._written: Dict[float, int] = {}      # bytes of the answers that are on the tape
-        self._asked: Dict[Any, float] = {}        # ids of requests that have no answer yet
-        self._latest: Optional[float] = None
-        self._lock = threading.Lock()             # guards the four above
-
-    def hear_client(self, line: bytes) -> None:
-        """Take in a line of the client."""
-        with self._lock:
-            value = find_json(line)
-            begun = self._open(line.rstrip(b"\r\n"))
-            if is_request(value):
-                self._asked[value["id"]] = begun
-            self._put(begun)
-
-    def hear_server(self, line: bytes) -> None:
-        """Take in a line of the server."""
-        with self._lock:
-            value = find_json(line)
-            is_answer = isinstance(value, dict) and "method" not in value
-            asked = self._asked.pop(find_request_id(value), None) if is_answer else None
-            begun = self._latest if asked is None else asked
-            begun = self._open(b"") if begun is None else begun
-            was = self._exchanges[begun]
-            more = (b"\n" if was.answer else b"") + line.rstrip(b"\r\n")
-            now = self._exchanges[begun] = was._replace(
-                answer=(was.answer + more)[:NOTED_BYTES], size=was.size + len(more))
-            if asked is not None or now.size >= 2 * self._written[begun]:
-                self._put(begun)
-
-    def close(self) -> None:
-        """Write what is not on the tape yet."""
-        with self._lock:
-            self._finish()
-
-    def _put(self, begun: float) -> None:
-        self._written[begun] = self._exchanges[begun].size
-        self._tape.put(begun, self._exchanges[begun])
-
-    def _finish(self) -> None:
-        begun = self._latest
-        if begun is not None and self._written[begun] < self._exchanges[begun].size:
-            self._put(begun)
-
-    def _open(self, line: bytes) -> float:
-        self._finish()
-        self._latest = self._tape.begin()
-        self._written[self._latest] = 0
-        self._exchanges[self._latest] = Exchange("stdio", "", {}, line, None, {}, b"", 0, False,
-                                                 0.0, None)
-        return self._latest
-
-
-def record_stdio(command: List[str], tape: Tape) -> int:
-    """Run a stdio server on our own input and output, and return its exit code."""
-    import subprocess
-    lines = LineTape(tape)
-    try:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    except OSError as error:
-        raise TransportError(f"cannot start {command[0]}: {error.strerror or error}") from None
-    reader, writer = take_stdio()
-
-    def hand_on() -> None:
-        with contextlib.suppress(OSError, ValueError), child.stdin as pipe:
-            for line in iter(reader.readline, b""):
-                lines.hear_client(line)
-                pipe.write(line)
-                pipe.flush()
-
-    start_thread(hand_on)
-    try:
-        with child.stdout as pipe:
-            for line in iter(pipe.readline, b""):
-                lines.hear_server(line)
-                writer.write(line)
-                writer.flush()
-        return child.wait()
-    except BrokenPipeError:                       # whoever listened has gone
-        return 0
-    finally:
-        lines.close()
-        end_child(child)
-
-
-def end_child(child: Any) -> None:
-    """End a child process: it is asked to, and then made to."""
-    import subprocess
-    for end in (child.terminate, child.kill):
-        if child.poll() is None:
-            end()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(2.0)
-
-
-# =============================================================================================
-# 33. CONFIGURATION
-# =============================================================================================
-# In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
-# There is no standard, so what is read is what the dialects have in common. Any value in such a
-# file may be a secret: no error says one, and `hide_secrets` takes them out of all else.
-
-# Where servers are kept: first those of a project, in its folder.
-PROJECT_FILES = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json",
-                 ".gemini/settings.json", ".kiro/settings/mcp.json", ".amazonq/mcp.json",
-                 ".roo/mcp.json")
-# Then those of the user; {settings} is the folder where programs keep their settings.
-USER_FILES = ("~/.claude.json", "{settings}/Claude/claude_desktop_config.json",
-              "{settings}/Code/User/mcp.json", "~/.cursor/mcp.json",
-              "~/.codeium/windsurf/mcp_config.json", "~/.gemini/settings.json",
-              "~/.kiro/settings/mcp.json", "~/.aws/amazonq/mcp.json", "~/.lmstudio/mcp.json",
-              "~/.copilot/mcp-config.json")
-
-# The members in which a file has its servers, from the outside inwards; {folder} is the project.
-SERVER_MEMBERS = (("projects", "{folder}", "mcpServers"), ("mcpServers",), ("servers",),
-                  ("mcp", "servers"))
-URL_MEMBERS = ("url", "serverUrl", "httpUrl")
-# What `type` says, in small letters alone, to the kind of server.
-SERVER_KINDS = {"stdio": "stdio", "local": "stdio", "http": "http", "streamablehttp": "http",
-                "sse": "http", "remote": "http"}
-MIN_SECRET = 6                     # what is shorter is no secret, and may be part of any word
-MAX_SHORTENED = 10_000             # characters of a text in which something was shortened
-
-
-class ServerEntry(NamedTuple):
-    """How one server is reached, in the words of Client: `target` is a URL, or a command.
-
-    `hidden` has what must not be shown, to what is shown in its place.
-    """
-
-    target: Union[str, List[str]]
-    headers: Headers = {}
-    env: Dict[str, str] = {}
-    cwd: Optional[str] = None
-    hidden: Dict[str, str] = {}
-
-
-def parse_config(data: bytes, source: str, folder: str = "") -> Dict[str, Any]:
-    """Return the servers in a file as they stand there, by name; `folder` is the project's.
-
-    The file is JSON, with or without comments, trailing commas, and a byte order mark. Raises
-    UsageError that names `source`, the line and the column.
-    """
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        config = json.loads(blank_comments(data.decode(encoding)))
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{source}:{error.lineno}:{error.colno}: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{source} cannot be read: {error}") from None
-    servers: Dict[str, Any] = {}
-    for members in SERVER_MEMBERS:
-        part = config
-        for member in members:
-            part = part.get(member.format(folder=folder)) if isinstance(part, dict) else None
-        servers = {**(part if isinstance(part, dict) else {}), **servers}
-    return servers
-
-
-# Each takes strings too, so that what looks like a comment or comma in one stays in it.
-_COMMENTS = r'(?s)("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*(?:.*?\*/|.*)'
-_TRAILING_COMMAS = r'(?s)("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[\]}])'
-
-
-def blank_comments(text: str) -> str:
-    """Return JSON text with blanks for comments and trailing commas: all else keeps its place."""
-    for pattern in (_COMMENTS, _TRAILING_COMMAS):
-        text = re.sub(pattern, lambda match: (
-            match.group(1) or re.sub(r"\S", " ", match.group())), text)
-    return text
-
-
-def resolve_server(name: str, entry: Any, source: str,
-                   find_variable: Callable[[str], Optional[str]]) -> ServerEntry:
-    """Return how a server in a file is reached; UsageError, without values, where it cannot be."""
-    try:
-        kind, hidden = find_kind(entry), {}
-        check_variables(entry, find_variable)
-        parts = {member: read_texts(fill_in(entry[member], find_variable, hidden), shapes, member)
-                 for member, shapes in ENTRY_MEMBERS.items() if entry.get(member) is not None}
-        target = _build_target[kind](parts)
-        for header, value in parts.get("headers", {}).items():
-            check_header(header, value)
-    except UsageError as error:
-        raise UsageError(f"{source}: the server {shorten(name)} {error}") from None
-    hidden.update(dict.fromkeys((*parts.get("env", {}).values(),
-                                  *parts.get("headers", {}).values()), "***"))
-    hidden.update(hide_target(target, name))
-    return ServerEntry(target, parts.get("headers", {}), parts.get("env", {}), parts.get("cwd"),
-                       hidden)
-
-
-def hide_target(target: Union[str, List[str]], name: str) -> Dict[str, str]:
-    """Return what to hide of a server's target: a program's mere name is no secret."""
-    if not isinstance(target, str):
-        return {words: name for words in (target[0], " ".join(target)) if " " in words}
-    path = "/" + target.partition("://")[2].partition("/")[2]
-    return {path: "***", path.partition("?")[0]: "***", target: name}
-
-
-def find_kind(entry: Any) -> str:
-    """Return "stdio" or "http", as a server's `type` says or else its other members."""
-    if not isinstance(entry, dict):
-        raise UsageError("is no object")
-    has = {"stdio": "command" in entry, "http": any(name in entry for name in URL_MEMBERS)}
-    word = entry.get("type", "stdio" if has["stdio"] else "http")
-    kind = SERVER_KINDS.get(re.sub("[^a-z]", "", str(word).lower()))
-    if kind is None:
-        raise UsageError(f"is of an unknown type, {shorten(word)}: stdio, http and sse are known")
-    if not has[kind]:
-        raise UsageError("has neither command nor url" if "type" not in entry else
-                         f"is of type {shorten(word)} but has no "
-                         + ("command" if kind == "stdio" else "url"))
-    return kind
-
-
-# The members of an entry that count, and the types that each may be of.
-ENTRY_MEMBERS = {"command": (str, list), "args": (list,), "env": (dict,), "cwd": (str,),
-                 "headers": (dict,), **dict.fromkeys(URL_MEMBERS, (str,))}
-_MEMBER_TYPES = {str: "a text", list: "a list of texts", dict: "an object of texts"}
-
-
-def read_texts(value: Any, shapes: tuple, member: str) -> Any:
-    """Return a member as texts: numbers and booleans are written out, null members left out."""
-    if str in shapes and isinstance(value, (str, int, float)):
-        return value if isinstance(value, str) else json.dumps(value)
-    if list in shapes and isinstance(value, list):
-        return [read_texts(part, (str,), member) for part in value]
-    if dict in shapes and isinstance(value, dict):
-        return {name: read_texts(part, (str,), member) for name, part in value.items()
-                if part is not None}
-    raise UsageError(f"has a member {member} that is not "
-                     + " or ".join(_MEMBER_TYPES[shape] for shape in shapes))
-
-
-def _build_command(parts: Dict[str, Any]) -> List[str]:
-    command = parts.get("command") or ""
-    command = [*([command] if isinstance(command, str) else command), *parts.get("args", [])]
-    if not command[0]:
-        raise UsageError("has an empty command")
-    return command
-
-
-def _build_url(parts: Dict[str, Any]) -> str:
-    url = next((parts[name] for name in URL_MEMBERS if name in parts), "")
-    if not is_http_url(url):
-        raise UsageError("has a url that is no http or https URL")
-    return url
-
-
-_build_target: Dict[str, Callable] = {"stdio": _build_command, "http": _build_url}
-_VARIABLE = r"\$\{(?:env:)?((?:(?!\$\{)[^}])*)\}"
-
-
-def check_variables(entry: dict, find_variable: Callable[[str], Optional[str]]) -> None:
-    """Check that each variable is set that the members which count need."""
-    text = json.dumps([entry.get(member) for member in ENTRY_MEMBERS], ensure_ascii=False)
-    missing = [shorten(name) for name in dict.fromkeys(re.findall(_VARIABLE, text))
-               if ":-" not in name and find_variable(name) is None]
-    if missing:
-        several = len(missing) > 1
-        raise UsageError(f"needs the variable{'s' if several else ''} {' and '.join(missing)}, "
-                         f"which {'are' if several else 'is'} not set")
-
-
-def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
-            hidden: Dict[str, str]) -> Any:
-    """Return a value whose texts have ${NAME}, ${env:NAME} and ${NAME:-default} replaced.
-
-    What came from a variable is noted in `hidden`. See check_variables for one that is not set.
-    """
-    if isinstance(value, list):
-        return [fill_in(part, find_variable, hidden) for part in value]
-    if isinstance(value, dict):
-        return {name: fill_in(part, find_variable, hidden) for name, part in value.items()}
-    if not isinstance(value, str):
-        return value
-
-    def replace(match: Any) -> str:
-        name, has_default, default = match.group(1).partition(":-")
-        found = find_variable(name) or ""
-        if has_default and not found:
-            return default
-        hidden[found] = match.group()
-        return found
-
-    return re.sub(_VARIABLE, replace, value)
-
-
-def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
-    """Return a text, or a JSON value with the texts in it, in which no secret is left."""
-    def hide(text: str) -> str:
-        for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
-            if len(secret) >= MIN_SECRET:
-                text = hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])
-        return text
-    return change_texts(value, hide)
-
-
-def hide_start(text: str, secret: str, name: str) -> str:
-    """Return a text without the beginning of a secret, where `shorten` has cut the rest off."""
-    if len(text) > MAX_SHORTENED:
-        return text
-    pattern = re.escape(secret[:MIN_SECRET]) + r".*?\.\.\."
-    return re.sub(pattern, lambda match: (
-        name + "..." if secret.startswith(match.group()[:-3]) else match.group()), text)
-
-
-def change_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a JSON value with its texts changed; names of members stay."""
-    if isinstance(value, list):
-        return [change_texts(part, change) for part in value]
-    if isinstance(value, dict):
-        return {name: change_texts(part, change) for name, part in value.items()}
-    return change(value) if isinstance(value, str) else value
-
-
-def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
-    """Return a server's name, kind, source, and the host or program, which are no secrets."""
-    try:
-        kind = find_kind(entry)
-    except UsageError as error:
-        return {"name": name, "kind": "unusable", "where": f"it {error}", "source": source}
-    command = entry.get("command")
-    command = command[0] if isinstance(command, list) and command else command
-    url = next((entry[member] for member in URL_MEMBERS if member in entry), "")
-    match = re.match(r"https?://(?:[^/?#]*@)?([^/?#]+)", str(url))
-    where = (match.group(1) if match else "") if kind == "http" else (
-        re.split(r"[\\/]", str(command))[-1].split(" ")[0])
-    return {"name": name, "kind": kind, "where": where, "source": source}
-
-
-# =============================================================================================
-# 34. COMMAND LINE
+# 19. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
 # wrong, and an exit code. One function a command; nothing here decides about the protocol.
@@ -18566,7 +11513,7 @@ def find_observer(options: Any) -> Callable[[Exchange], None]:
     if options.verbose:
         observers.append(functools.partial(print_exchange, options.hidden))
     if options.transcript is not None:
-        observers.append(Tape(options.transcript, options.hidden).note)
+        observers.append(Recorder(options.transcript, options.hidden).note)
 
     def observe(exchange: Exchange) -> None:
         for tell in observers:
@@ -19454,11 +12401,11 @@ def run_record(options: Any) -> int:
     if (options.command is None) == (options.upstream is None):
         raise UsageError("record takes the URL of a server, or -- and the COMMAND of one")
     if options.command is not None:
-        return record_stdio(options.command, Tape(options.out))
+        return record_stdio(options.command, Recorder(options.out))
     if not is_http_url(options.upstream):
         raise UsageError(f"not an http or https URL: {shorten(options.upstream)}")
     with catch_stop_signals() as told:
-        service = RecordService(options.upstream, Tape(options.out), parse_network(options),
+        service = RecordService(options.upstream, Recorder(options.out), parse_network(options),
                                 options.host, options.port)
         print_out(f"{service.url} leads to {options.upstream}, recorded in {options.out} "
                   "(Ctrl-C ends it)")
@@ -19578,7 +12525,7 @@ def build_prober(options: Any, server: ServerEntry, *observers: Callable[[Exchan
 
 def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> None:
     """Write the files that are asked for, which may be sent on: they have no secrets."""
-    redaction = Redaction(options.hidden)
+    redaction = Redactor(options.hidden)
     for exchange in exchanges:
         redaction.learn(exchange)
     public = change_texts(report, redaction.hide)
@@ -20119,6 +13066,7055 @@ def end_process(code: int) -> None:
     timer.daemon = True
     timer.start()
     sys.exit(code)
+
+
+# EXTRAS: each section below can be cut off; nothing above names anything below.
+
+
+# =============================================================================================
+# 20. ACCESS
+# =============================================================================================
+# In: the token of a request. Out: the Principal that it stands for, or the refusal that tells how
+# to get a better one. A server with an Auth is an OAuth resource server: it issues no tokens, it
+# judges those of others. What asks another machine about a token comes in as a callable.
+
+
+class Principal(NamedTuple):
+    """Who calls, as a checked token says.
+
+    `subject` names one person or program, for as long as it may keep its sessions. `scopes` are
+    what the token allows, None everything. `claims` are whatever else is known of the token; of
+    these `exp` and `nbf` (seconds since 1970) and `aud` are held against clock and resource.
+    """
+
+    subject: str
+    scopes: Optional[Collection[str]] = ()
+    claims: Mapping = types.MappingProxyType({})
+
+
+def has_scopes(principal: Optional[Principal], scopes: Iterable[str]) -> bool:
+    """Return whether a caller has all of these scopes; None is one whom nobody checks."""
+    return (principal is None or principal.scopes is None
+            or frozenset(principal.scopes).issuperset(scopes))
+
+
+class Auth:
+    """Who may call a server over HTTP, for `Server(auth=...)`. On stdio nobody is asked.
+
+    `verify` takes a token and returns its Principal, or None when it is worth nothing here. It
+    checks what makes a token genuine (its signature, or its row in a table); one that cannot tell
+    at the moment raises TransportError. It runs in the thread of its request, for each request, and
+    again every KEEP_ALIVE_SECONDS while a stream stands open.
+
+    `authorization_servers` are the issuers whose tokens are accepted: with them the server
+    publishes protected resource metadata (RFC 9728), from which clients learn where to log in.
+    `scopes` are asked of every request, those of an item on top (`@server.tool(scopes=[...])`).
+    `resource` is the URL by which clients know this endpoint, where it is not the one that it
+    listens at: behind a proxy, or under a host name. A token with an `aud` claim must name that
+    resource, or one of `audience` where it is given. `implied_scopes` maps a scope to the narrower
+    ones that it includes. Raises UsageError for what makes no sense.
+    """
+
+    def __init__(self, verify: Callable[[str], Optional[Principal]], *,
+                 authorization_servers: Collection[str] = (), scopes: Collection[str] = (),
+                 resource: Optional[str] = None, audience: Collection[str] = (),
+                 implied_scopes: Optional[Mapping[str, Collection[str]]] = None):
+        if not callable(verify):
+            raise UsageError("Auth needs a function that takes a token and returns a Principal or "
+                             f"None, but is given {shorten(verify)}")
+        self.verify = verify
+        self.authorization_servers = check_names("authorization_servers", authorization_servers)
+        self.scopes = check_scope_names(scopes)
+        self.audience = check_names("audience", audience)
+        self.resource = resource
+        self.implied_scopes = {scope: check_scope_names(implied)
+                               for scope, implied in (implied_scopes or {}).items()}
+        for url in self.authorization_servers:
+            check_secure_url("an authorization server", url)
+        if resource is not None:
+            split_resource(resource)
+
+    def check_host(self, host: str) -> None:
+        """Raise UsageError where a server bound to this host has no URL to tell its clients."""
+        if self.resource is None and self.authorization_servers and host in ("", "0.0.0.0", "::"):
+            raise UsageError(f"a server on all addresses ({host}) must be told its own: give Auth "
+                             "the URL that clients use, as resource=")
+
+    @classmethod
+    def bearer(cls, tokens: Collection[str]) -> Auth:
+        """Return an Auth for fixed tokens, each of which may do everything.
+
+        The subject of a caller is "token 1" for the first of them, and so on.
+        """
+        return cls(StaticTokens(check_names("tokens", tokens)))
+
+    @classmethod
+    def introspection(cls, url: str, client_id: str, client_secret: str, *,
+                      timeout: float = INTROSPECTION_SECONDS,
+                      cache_seconds: float = TOKEN_CACHE_SECONDS, **options: Any) -> Auth:
+        """Return an Auth that asks the introspection endpoint at a URL about each token (RFC 7662).
+
+        `client_id` and `client_secret` are this server's own at the authorization server. What was
+        answered holds for `cache_seconds`, never beyond a token's `exp`; no answer within `timeout`
+        seconds is a 503. The answer must name this resource in `aud`. Options: those of Auth.
+        """
+        check_secure_url("the introspection endpoint", url)
+        return cls(Introspection(url, (client_id, client_secret), timeout, cache_seconds),
+                   **options)
+
+
+_SCOPE = r"[!#-\[\]-~]+"            # RFC 6749, 3.3
+
+
+def check_names(what: str, names: Collection[str]) -> Tuple[str, ...]:
+    """Return a list of strings as a tuple; UsageError where it is something else, say one str."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Collection) or not all(
+            isinstance(name, str) and name for name in names):
+        raise UsageError(f"{what} must be a list of strings")
+    return tuple(names)
+
+
+def check_scope_names(scopes: Collection[str]) -> Tuple[str, ...]:
+    """Return scopes as a tuple; UsageError for what no scope can be."""
+    for scope in check_names("scopes", scopes):
+        if not re.fullmatch(_SCOPE, scope):
+            raise UsageError(f"a scope has no spaces, quotes or backslashes, but is "
+                             f"{shorten(scope)}")
+    return tuple(scopes)
+
+
+_RESOURCE = r"(?i)(https?://)(\[[0-9a-f:.]+\]|[^/?#@:\[\]]+)(:[0-9]{1,5})?(/[^?#]*)?"
+
+
+def split_resource(url: str) -> Tuple[str, str]:
+    """Return the origin of a URL in lower case, and its path ("" for the root).
+
+    Raises UsageError where it cannot name a resource. Spec: RFC 8707, 2; RFC 9728, 3.1.
+    """
+    match = re.fullmatch(_RESOURCE, url) if isinstance(url, str) and re.fullmatch(
+        r"[!#-\[\]-~]+", url) else None
+    if match is None:
+        raise UsageError("a resource is an http or https URL without query and fragment, but is "
+                         + shorten(url))
+    scheme, host, port, path = match.groups()
+    return (scheme + host + (port or "")).lower(), "" if path in (None, "/") else path
+
+
+def check_secure_url(what: str, url: str) -> None:
+    """Raise UsageError unless a URL is https, or http on this machine.
+
+    Spec: 2026-07-28 basic/authorization/security-considerations, Communication Security.
+    """
+    match = re.match(r"(https?)://([^/?#]*)", url) if isinstance(url, str) else None
+    host = split_host(match.group(2)) if match else ""
+    if not host or match.group(1) == "http" and not is_on_loopback(url):
+        raise UsageError(f"{what} must be at an https URL (http on this machine only), but is at "
+                         + shorten(url))
+
+
+def is_on_loopback(url: str) -> bool:
+    """Return whether what is at a URL is on this machine, as it says."""
+    return is_loopback(split_host(re.split("[/?#]", url.partition("://")[2])[0]))
+
+
+def expand_scopes(scopes: Iterable[str], implied: Mapping[str, Iterable[str]]) -> frozenset:
+    """Return scopes with all that they imply, and what those imply."""
+    found, waiting = set(), list(scopes)
+    while waiting:
+        scope = waiting.pop()
+        if scope not in found:
+            found.add(scope)
+            waiting += implied.get(scope, ())
+    return frozenset(found)
+
+
+class Access:
+    """An Auth at one endpoint: what is published of it, and its verdict on each caller."""
+
+    def __init__(self, auth: Auth, url: str, title: str, runtime: Runtime):
+        self._auth = auth
+        self._runtime = runtime
+        self._resource = auth.resource or url
+        self._audience = frozenset(map(_normalize, auth.audience or [self._resource]))
+        self._metadata_url: Optional[str] = None
+        self.documents: Dict[str, Document] = {}
+        if auth.authorization_servers:
+            origin, path = split_resource(self._resource)
+            self._metadata_url = origin + RESOURCE_METADATA_PATH + path
+            metadata = self._build_metadata(title)
+            document = Document(lambda url: metadata, headers=PUBLIC_HEADERS)
+            # A proxy may have put the endpoint at another path than it has here.
+            self.documents = {RESOURCE_METADATA_PATH + path: document
+                              for path in ("", path, split_resource(url)[1])}
+
+    def _build_metadata(self, title: str) -> dict:
+        """Return the protected resource metadata. Spec: RFC 9728, 2."""
+        return without_none({
+            "resource": self._resource,
+            "authorization_servers": list(self._auth.authorization_servers),
+            "scopes_supported": list(self._auth.scopes) or None,
+            "bearer_methods_supported": ["header"], "resource_name": title})
+
+    def identify(self, token: str) -> Principal:
+        """Return the Principal that a token stands for now, its scopes complete.
+
+        Raises HTTPError: 401 when it is worth nothing, 403 when it is worth too little, 503 when
+        that cannot be found out, 500 when `verify` fails.
+        """
+        principal = self._verify(token)
+        fault = "this token is unknown, revoked or expired" if principal is None else (
+            find_claim_fault(principal.claims, self._audience, self._runtime.wall_now()))
+        if fault is not None:
+            raise self.refuse_token(fault)
+        if principal.scopes is not None:
+            principal = principal._replace(
+                scopes=expand_scopes(principal.scopes, self._auth.implied_scopes))
+        self.check_scopes(principal, ())
+        return principal
+
+    def _verify(self, token: str) -> Optional[Principal]:
+        try:
+            principal = self._auth.verify(token)
+            return None if principal is None else check_principal(principal)
+        except (TransportError, ProtocolError) as error:
+            self._runtime.log(f"a token cannot be checked: {error}")
+            raise HTTPError(503, "tokens cannot be checked at the moment: try again soon",
+                              (("Retry-After", "5"),), INTERNAL_ERROR) from None
+        except BaseException:                # as for handlers: a stranger learns nothing of it
+            self._runtime.log_exception("checking a token failed")
+            raise HTTPError(500, "Internal error", code=INTERNAL_ERROR) from None
+
+    def check_scopes(self, principal: Optional[Principal], scopes: Tuple[str, ...]) -> None:
+        """Raise HTTPError (403) unless a caller has the scopes of every request and these.
+
+        The challenge names all that is needed, so that one more login is enough.
+        """
+        needed = self._auth.scopes + tuple(
+            scope for scope in scopes if scope not in self._auth.scopes)
+        if not has_scopes(principal, needed):
+            missing = " ".join(scope for scope in needed if scope not in principal.scopes)
+            raise self._refuse(403, "insufficient_scope", f"the token lacks {missing}", needed)
+
+    def refuse_stranger(self) -> HTTPError:
+        """Return the refusal (401) of a request without a token."""
+        # Spec: RFC 6750, 3.1: no error code where the client knew of no need to authenticate.
+        where = f"; {self._metadata_url} says who issues them" if self._metadata_url else ""
+        return self._refuse(401, None, "this server wants a token: send the header "
+                            f"Authorization: Bearer TOKEN{where}", self._auth.scopes)
+
+    def refuse_token(self, fault: str) -> HTTPError:
+        """Return the refusal (401) of a token that is worth nothing here."""
+        return self._refuse(401, "invalid_token", fault, self._auth.scopes)
+
+    def _refuse(self, status: int, error: Optional[str], text: str,
+                scopes: Iterable[str]) -> HTTPError:
+        params = without_none({
+            "error": error, "error_description": text if error else None,
+            "resource_metadata": self._metadata_url, "scope": " ".join(scopes) or None})
+        challenge = format_challenge("Bearer", params or {"realm": "mcp"})
+        return HTTPError(status, text, (("WWW-Authenticate", challenge),))
+
+
+def _normalize(audience: str) -> str:
+    """Return an audience in the one spelling of its kind, so that two can be compared."""
+    try:
+        origin, path = split_resource(audience)
+    except UsageError:                       # not every audience is a URL
+        return audience
+    return origin + path.rstrip("/")
+
+
+def check_principal(value: Any) -> Principal:
+    """Return what `verify` returned; raises TypeError where that is no Principal."""
+    if not isinstance(value, Principal) or not isinstance(value.subject, str) or isinstance(
+            value.scopes, str):
+        raise TypeError("verify must return a Principal (a str, and a list of scopes) or None, but "
+                        f"returned a {type(value).__name__}")
+    return value
+
+
+def find_claim_fault(claims: Mapping, audience: frozenset, now: float) -> Optional[str]:
+    """Return why a token with these claims is worth nothing here and now, None if it is not so.
+
+    Spec: RFC 7519, 4.1. A claim that is missing says nothing; one that cannot be read is a fault.
+    """
+    expires, starts = claims.get("exp"), claims.get("nbf")
+    if expires is not None and not (_is_number(expires) and now < expires):
+        return "this token has expired"
+    if starts is not None and not (_is_number(starts) and starts <= now + CLOCK_SKEW_SECONDS):
+        return "this token is not valid yet"
+    names = claims.get("aud", ())
+    names = [names] if isinstance(names, str) else names
+    if "aud" in claims and not (isinstance(names, (list, tuple)) and any(
+            isinstance(name, str) and _normalize(name) in audience for name in names)):
+        return "this token was issued for another audience"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# ---- two ways to verify
+
+def _digest(token: str) -> bytes:
+    # What is kept of a token, so that a dump of our memory has none of the tokens in use.
+    import hashlib                  # it brings OpenSSL, which is large, and slow to load
+    return hashlib.sha256(token.encode("utf-8")).digest()
+
+
+class StaticTokens:
+    """A `verify` for fixed tokens, compared in the same time wherever they differ."""
+
+    def __init__(self, tokens: Tuple[str, ...]):
+        for number, token in enumerate(tokens, 1):
+            if not parse_bearer(f"Bearer {token}"):
+                raise UsageError(f"token {number} cannot stand in a header: a token has letters, "
+                                 "digits and -._~+/ only, and = at its end")
+        if not tokens:
+            raise UsageError("there are no tokens, so nobody could call")
+        self._digests = list(map(_digest, tokens))
+
+    def __call__(self, token: str) -> Optional[Principal]:
+        import hmac
+        digest, number = _digest(token), 0
+        for candidate, known in enumerate(self._digests, 1):      # all of them, found or not
+            number = candidate if hmac.compare_digest(digest, known) else number
+        return Principal(f"token {number}", None) if number else None
+
+
+class Introspection:
+    """A `verify` that asks an authorization server, and remembers its answers for a while.
+
+    `send_form(form, credentials, timeout)` returns the status and the bytes of the answer.
+    """
+
+    def __init__(self, url: str, credentials: Tuple[str, str], timeout: float,
+                 cache_seconds: float, runtime: Optional[Runtime] = None,
+                 send_form: Optional[Callable] = None):
+        self._url = url
+        self._credentials = credentials
+        self._timeout = timeout
+        self._cache_seconds = cache_seconds
+        self._runtime = runtime or system_runtime()
+        self._send_form = send_form or FormSender(url, INTROSPECTION_BYTES).send
+        self._lock = self._runtime.new_lock()
+        # By digest, in the order of asking; each with the time until which it holds.
+        self._known: Dict[bytes, Tuple[float, Optional[Principal]]] = {}      # guarded by _lock
+
+    def __call__(self, token: str) -> Optional[Principal]:
+        digest, now = _digest(token), self._runtime.now()
+        with self._lock:
+            until, principal = self._known.get(digest, (now, None))
+        if now < until:
+            return principal
+        principal = self._ask(token)
+        self._remember(digest, principal)
+        return principal
+
+    def _ask(self, token: str) -> Optional[Principal]:
+        """Return what the authorization server says; TransportError, ProtocolError if nothing."""
+        form = {"token": token, "token_type_hint": "access_token"}
+        status, data = self._send_form(form, self._credentials, self._timeout)
+        if status != 200:
+            advice = ": check client_id and client_secret" if status in (400, 401, 403) else ""
+            raise ProtocolError(f"{self._url} answered with HTTP {status}{advice}")
+        try:
+            answer = parse_json(data)
+        except ValueError as error:
+            raise ProtocolError(f"{self._url} answered with no JSON: {error}") from None
+        if not isinstance(answer, dict) or not isinstance(answer.get("active"), bool):
+            raise ProtocolError(f'{self._url} answered without "active": {shorten(answer)}')
+        return parse_introspection(answer, _digest(token).hex())
+
+    def _remember(self, digest: bytes, principal: Optional[Principal]) -> None:
+        """Keep an answer for a while, but not beyond the end of its token."""
+        wall_now = self._runtime.wall_now()
+        end = wall_now + self._cache_seconds
+        if principal is not None and _is_number(principal.claims.get("exp")):
+            end = min(end, principal.claims["exp"])
+        with self._lock:
+            self._known.pop(digest, None)
+            self._known[digest] = (self._runtime.now() + end - wall_now, principal)
+            while len(self._known) > MAX_KNOWN_TOKENS:
+                del self._known[next(iter(self._known))]
+
+
+def parse_introspection(answer: dict, name: str) -> Optional[Principal]:
+    """Return the Principal of an introspection answer, None when the token is not active.
+
+    `name` is the subject where the answer names none. Spec: RFC 7662, 2.2.
+    """
+    if not answer["active"]:
+        return None
+    names = [answer.get("sub"), answer.get("client_id"), name]
+    scope = answer.get("scope")
+    # The specification wants tokens that name us; one that names nobody may be meant for others.
+    claims = types.MappingProxyType({"aud": (), **answer})
+    return Principal(next(name for name in names if isinstance(name, str) and name),
+                     frozenset(scope.split() if isinstance(scope, str) else ()), claims)
+
+
+# =============================================================================================
+# 21. TASKS
+# =============================================================================================
+# In: a tools/call whose client takes a handle for an answer. Out: the handle, and by `tasks/get`
+# what came of it. A task is a record in a store: what is asked about it reads and changes that,
+# and so does the thread that runs it. Where processes share a store, any of them can answer.
+# Spec: SEP-2663, the extension io.modelcontextprotocol/tasks.
+
+
+class TaskRule(NamedTuple):
+    """How the calls of a tool become tasks; see `Server.add_tool`."""
+
+    mode: str                              # "optional" or "required"
+    asks: str                              # "within" or "before"
+    seconds: Optional[float]               # that a task is kept; None: as the server's limit says
+    poll_seconds: float
+
+
+def build_task_rule(mode: Optional[str], asks: str, seconds: Optional[float],
+                    poll_seconds: float) -> Optional[TaskRule]:
+    """Return the TaskRule of a tool, None for one that is never a task; raises UsageError."""
+    if mode not in (None, "optional", "required"):
+        raise UsageError(f'task is "optional" or "required", but is {shorten(mode)}')
+    if asks not in ("within", "before"):
+        raise UsageError(f'asks is "within" or "before" (the task), but is {shorten(asks)}')
+    if not (seconds is None or seconds > 0) or not poll_seconds > 0:
+        raise UsageError("task_seconds and poll_seconds must be more than 0, but are "
+                         f"{seconds!r} and {poll_seconds!r}")
+    return None if mode is None else TaskRule(mode, asks, seconds, poll_seconds)
+
+
+# A status to the member that tells more of it. Spec: Task Status.
+TASK_DETAILS = {"working": None, "input_required": "inputRequests", "completed": "result",
+                "failed": "error", "cancelled": None}
+FINISHED = frozenset({"completed", "failed", "cancelled"})
+
+
+class Task(NamedTuple):
+    """A task as it is kept; times are seconds since 1970.
+
+    `detail` is what its status tells more of: the open questions by key, the result, or the
+    error. `answers` are what the client has answered, by key, until the task has ended.
+    """
+
+    id: str
+    principal: Optional[str]               # the only one who may know of it
+    owner: str                             # the process that runs it, by its store's name for it
+    created: float
+    updated: float
+    ttl_ms: int
+    poll_ms: int
+    status: str = "working"
+    message: Optional[str] = None
+    detail: Optional[dict] = None
+    answers: Dict[str, dict] = {}
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended, and so will never change."""
+        return self.status in FINISHED
+
+    @property
+    def expires(self) -> float:
+        """When it may no longer be asked for."""
+        return self.created + self.ttl_ms / 1000
+
+    def finish(self, status: str, message: Optional[str] = None,
+               detail: Optional[dict] = None) -> Task:
+        """Return the task as it ended."""
+        return self._replace(status=status, message=message, detail=detail, answers={})
+
+    def to_wire(self) -> dict:
+        """Return what `tasks/get` says of it: the DetailedTask, which notifications carry too."""
+        member = TASK_DETAILS[self.status]
+        return without_none({
+            "taskId": self.id, "status": self.status, "statusMessage": self.message,
+            "createdAt": format_timestamp(self.created),
+            "lastUpdatedAt": format_timestamp(self.updated), "ttlMs": self.ttl_ms,
+            "pollIntervalMs": self.poll_ms, **({member: self.detail} if member else {})})
+
+
+def count_ms(seconds: float) -> int:
+    """Return seconds as the milliseconds of the wire: an integer, and more than 0."""
+    return max(1, round(min(seconds, MAX_TASK_SECONDS) * 1000))
+
+
+def format_timestamp(seconds: float) -> str:
+    """Return a moment since 1970 as ISO 8601, in UTC and to the millisecond."""
+    import datetime
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def ask_in_task(task: Task, requests: Dict[str, dict]) -> Task:
+    """Return a task that waits for the answers to these requests, and to those of before."""
+    return task._replace(status="input_required", detail={**(task.detail or {}), **requests})
+
+
+def answer_task(task: Task, responses: dict) -> Task:
+    """Return a task with the answers to what it asks; under other keys they are nobody's.
+
+    Raises MCPError -32602 for an answer that breaks the rules; the question stays open then.
+    """
+    asked = task.detail if task.status == "input_required" else {}
+    answered = {key: response for key, response in responses.items() if key in asked}
+    for key, response in answered.items():
+        read_answer(key, parse_input_request(asked[key]), response)
+    still_open = {key: request for key, request in asked.items() if key not in answered}
+    if not answered:
+        return task
+    return task._replace(status="input_required" if still_open else "working",
+                         detail=still_open or None, answers={**task.answers, **answered})
+
+
+def cancel_task(task: Task) -> Task:
+    """Return a task as its client ended it."""
+    return task.finish("cancelled", "cancelled by the client")
+
+
+def interrupt_task(task: Task) -> Task:
+    """Return a task as it ends when nobody runs it any more."""
+    text = "the task was interrupted: what ran it has ended without an outcome; call again"
+    return task.finish("failed", text, MCPError(INTERNAL_ERROR, text).to_wire())
+
+
+class MemoryStore:
+    """Keeps tasks for as long as the process lives. What it can do, every store can."""
+
+    owner = "this process"
+
+    def __init__(self, runtime: Runtime):
+        self._lock = runtime.new_lock()
+        # In the order of their last changes, whatever the clock said then; guarded by _lock.
+        self._by_id: Dict[str, Task] = {}
+
+    def add(self, task: Task, room: int) -> bool:
+        """Keep a new task among at most `room`; those that ended first make room for it.
+
+        Returns False, keeping nothing, where too many are still to end.
+        """
+        with self._lock:
+            excess = max(0, len(self._by_id) + 1 - room)
+            ended = [old for old in self._by_id.values() if excess and old.is_finished]
+            if len(ended) < excess:
+                return False
+            for old in ended[:excess]:
+                del self._by_id[old.id]
+            self._by_id[task.id] = task
+            return True
+
+    def find(self, task_id: str) -> Optional[Task]:
+        """Return the task with this id, else None."""
+        with self._lock:
+            return self._by_id.get(task_id)
+
+    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
+        """Put what `change` returns in the place of a task, with nobody in between.
+
+        Returns the task where that changed it, None where it did not or there is none.
+        """
+        with self._lock:
+            task = self._by_id.get(task_id)
+            changed = task and change(task)
+            if changed == task:
+                return None
+            del self._by_id[task_id]
+            self._by_id[task_id] = changed
+            return changed
+
+    def expire(self, now: float) -> None:
+        """Forget the tasks whose time is over."""
+        with self._lock:
+            self._by_id = {task.id: task for task in self._by_id.values() if task.expires > now}
+
+    def list_unfinished(self) -> List[str]:
+        """Return the ids of the tasks that have not ended."""
+        with self._lock:
+            return [task.id for task in self._by_id.values() if not task.is_finished]
+
+    def is_alive(self, owner: str) -> bool:
+        """Return whether another process that runs tasks of this store still lives."""
+        return False
+
+    def close(self) -> None:
+        """Let go of what the store holds open."""
+
+
+class Tasks:
+    """The tasks of one server, and what runs of them in this process.
+
+    `tell` is called with each task that has changed.
+    """
+
+    def __init__(self, store: Any, runtime: Runtime, limits: Limits,
+                 tell: Callable[[Task], None]):
+        self.store = store
+        self.limits = limits
+        self.runtime = runtime
+        self._tell = tell
+        self._order = runtime.new_lock()             # changes are told in their order
+        self._lock = runtime.new_lock()
+        self._running: Dict[str, RunningTask] = {}   # by id; guarded by _lock
+        self._threads = 0                            # guarded by _lock
+        self._is_closed = False
+
+    def create(self, rule: TaskRule, route: RequestContext) -> RunningTask:
+        """Return a new task, kept and to be found; raises MCPError where there are too many."""
+        now = self.runtime.wall_now()
+        task = Task(self.runtime.new_id(), route.subject, self.store.owner, now, now,
+                    count_ms(rule.seconds or self.limits.task_seconds),
+                    count_ms(rule.poll_seconds))
+        running = RunningTask(self, task, route.version)
+        with self._lock:                 # before it is kept, lest it look like an interrupted one
+            self._running[task.id] = running
+        if not self._keep(task):
+            self.forget(running)
+            raise MCPError(INTERNAL_ERROR, f"Too many tasks: {self.limits.max_tasks} are kept here "
+                           "and none has ended; try again later")
+        return running
+
+    def _keep(self, task: Task) -> bool:
+        self.store.expire(task.created)
+        if self.store.add(task, self.limits.max_tasks):
+            return True
+        for task_id in self.store.list_unfinished():
+            self.read(task_id)           # which ends an interrupted one, and so may make room
+        return self.store.add(task, self.limits.max_tasks)
+
+    def forget(self, running: RunningTask) -> None:
+        """Take note that what ran a task has ended."""
+        with self._lock:
+            self._running.pop(running.task.id, None)
+
+    def read(self, task_id: str) -> Optional[Task]:
+        """Return a task as it is now, None where there is none or its time is over."""
+        task = None if self._is_closed else self.store.find(task_id)
+        if task is not None and task.expires <= self.runtime.wall_now():
+            with contextlib.suppress(MCPError):      # what cannot be removed is over all the same
+                self.store.expire(self.runtime.wall_now())
+            return None
+        if task is not None and self._is_interrupted(task):
+            with contextlib.suppress(MCPError):      # what cannot be written is so all the same
+                self.change(task_id, interrupt_task)
+                return self.store.find(task_id)
+            return interrupt_task(task)
+        return task
+
+    def _is_interrupted(self, task: Task) -> bool:
+        if task.is_finished:
+            return False
+        if task.owner == self.store.owner:
+            return task.id not in self._running
+        return not self.store.is_alive(task.owner)
+
+    def find(self, task_id: str, principal: Optional[str]) -> Task:
+        """Return a task of a principal; raises MCPError -32602, the same for all that is not."""
+        task = self.read(task_id)
+        if task is None or task.principal != principal:
+            raise MCPError(INVALID_PARAMS, f"Unknown task: {shorten(task_id, 80)} has expired, or "
+                           "never was")
+        return task
+
+    def is_of(self, task_id: str, principal: Optional[str]) -> bool:
+        """Return whether there is such a task, and it is this principal's."""
+        task = self.read(task_id)
+        return task is not None and task.principal == principal
+
+    def change(self, task_id: str, change: Callable[[Task], Task]) -> None:
+        """Change a task, and tell whom it concerns; one that has ended stays as it is."""
+        def apply(task: Task) -> Task:
+            changed = task if task.is_finished else change(task)
+            return task if changed == task else changed._replace(updated=self.runtime.wall_now())
+
+        with self._order:
+            task = None if self._is_closed else self.store.change(task_id, apply)
+            if task is None:
+                return
+            running = self._running.get(task_id)
+            if running is not None:
+                running.wake(task)
+            self._tell(task)
+
+    def start_thread(self, run: Callable[[], None]) -> None:
+        """Run a function in a thread of its own; raises MCPError where there are too many."""
+        limit = self.limits.max_running_tasks
+        if self._is_closed:
+            raise MCPError(INTERNAL_ERROR, "This server is stopping: no task begins here any more")
+        with self._lock:
+            accepted = self._threads < limit
+            self._threads += accepted
+        try:
+            if not accepted:
+                raise RuntimeError
+            self.runtime.start_thread(functools.partial(self._run_thread, run))
+        except RuntimeError:
+            with self._lock:
+                self._threads -= accepted
+            raise MCPError(INTERNAL_ERROR, f"Too many tasks: no more than {limit} run here at a "
+                           "time; try again later") from None
+
+    def _run_thread(self, run: Callable[[], None]) -> None:
+        try:
+            run()
+        finally:
+            with self._lock:
+                self._threads -= 1
+
+    def close(self) -> None:
+        """Have what runs see that it is cancelled, and let go of the store; waits for nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for running in tuple(self._running.values()):
+            running.wake(None)
+        self.store.close()
+
+
+class RunningTask(Channel):
+    """What a handler that runs as a task has for a client: it asks, and is told, by the record.
+
+    There is no stream to send anything on: log messages are dropped, as the specification has it.
+    """
+
+    def __init__(self, tasks: Tasks, task: Task, version: str):
+        self.task = task                     # as it was created
+        self._tasks = tasks
+        self._version = version
+        self._changed = tasks.runtime.new_event()    # set when the record was changed in here
+        self._looked = tasks.runtime.now()
+        self._is_over = False
+        self._keys: set = set()              # all that were ever asked under
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the task is over although its handler runs: cancelled, expired, or given up."""
+        now = self._tasks.runtime.now()
+        if not self._is_over and now - self._looked >= TASK_LOOK_SECONDS:
+            self._looked = now
+            self._read()
+        return self._is_over
+
+    def _read(self) -> Optional[Task]:
+        """Return the record, which another process may have changed, unless the task is over."""
+        task = self._tasks.read(self.task.id)
+        if task is None or task.is_finished:
+            self._is_over = True
+        return None if self._is_over else task
+
+    def wake(self, task: Optional[Task]) -> None:
+        """Take note of a change of the record; None: there is none any more."""
+        if task is None or task.is_finished:
+            self._is_over = True
+        self._changed.set()
+
+    def send_progress(self, token: Any, progress: float, total: Optional[float],
+                      message: Optional[str]) -> None:
+        """Show the message, if there is one, as the task's status message."""
+        if message is not None:
+            with contextlib.suppress(MCPError):      # a full disk, say: no reason to end the work
+                self._change(lambda task: task._replace(message=message))
+
+    def ask(self, questions: Dict[str, Question]) -> dict:
+        """Return the answers by key, when all are there; raises TransportError when none will be.
+
+        Keys are those of the author, but never the same twice in the life of a task.
+        """
+        keys = {key: self._claim_key(key) for key in questions}
+        self._change(functools.partial(ask_in_task, requests={
+            keys[key]: build_input_request(question, self._version)
+            for key, question in questions.items()}))
+        answers = self._wait(set(keys.values()))
+        return {key: read_answer(key, question, answers[keys[key]])
+                for key, question in questions.items()}
+
+    def _claim_key(self, key: str) -> str:
+        name, times = key, 1
+        while name in self._keys:
+            times += 1
+            name = f"{key}-{times}"
+        self._keys.add(name)
+        return name
+
+    def _wait(self, keys: set) -> dict:
+        while True:
+            self._changed.clear()
+            task = self._read()
+            if task is None:
+                raise TransportError("the task was over before what it asked was answered")
+            if keys <= set(task.answers):
+                return task.answers
+            self._changed.wait(TASK_LOOK_SECONDS)
+
+    def finish(self, status: str, message: Optional[str], detail: dict) -> None:
+        """Write down how it ended, unless it was over before."""
+        self._change(lambda task: task.finish(status, message, detail))
+
+    def _change(self, change: Callable[[Task], Task]) -> None:
+        self._tasks.change(self.task.id, change)
+
+
+class TaskCall:
+    """A `tools/call` that is to become a task.
+
+    Its handler runs in a thread of its own. What that does first answers the call: it asks
+    before there is a task, it starts the task, or it fails. An end starts the task too.
+    `explain` turns any exception into the MCPError that a client gets to see.
+    """
+
+    def __init__(self, tasks: Tasks, rule: TaskRule, route: RequestContext,
+                 explain: Callable[[BaseException], MCPError]):
+        self._tasks = tasks
+        self._rule = rule
+        self._route = route
+        self._explain = explain
+        self._answered = tasks.runtime.new_event()
+        self._answer: Union[dict, MCPError, None] = None     # set before _answered is
+        self.running: Optional[RunningTask] = None
+
+    def start(self) -> RunningTask:
+        """Create the task, unless that has been done, and answer the call with its handle."""
+        if self.running is None:
+            self.running = self._tasks.create(self._rule, self._route)
+            self._reply({"resultType": "task", **self.running.task.to_wire()})
+        return self.running
+
+    def _reply(self, answer: Union[dict, MCPError]) -> None:
+        if not self._answered.is_set():
+            self._answer = answer
+            self._answered.set()
+
+    def wait(self) -> dict:
+        """Return the result that answers the call, or raise the error that does."""
+        self._answered.wait()
+        if isinstance(self._answer, MCPError):
+            raise self._answer
+        return self._answer
+
+    def run(self, handler: Callable[[], dict]) -> None:
+        """Run a handler, which returns a result, to its end: the body of the thread."""
+        try:
+            outcome = self._run_handler(handler)
+            self.start().finish(*outcome)
+        except InputRequired as pause:
+            self._reply(pause.result)
+        except BaseException as error:
+            self._reply(self._explain(error))
+        finally:
+            if self.running is not None:
+                self._tasks.forget(self.running)
+
+    def _run_handler(self, handler: Callable[[], dict]) -> Tuple[str, Optional[str], dict]:
+        try:
+            return "completed", None, handler()
+        except InputRequired:
+            raise
+        except BaseException as error:
+            if self.running is None:
+                raise
+            error = self._explain(error)
+            return "failed", error.message, error.to_wire()
+
+
+# Tasks in an SQLite file: they are there after a restart, and for every process that has the file
+# open. Which of those processes still live is known by a small file of each, `FILE-OWNER`, which
+# it keeps locked: the system lets go of a lock when its process ends, however that ends.
+
+STATE_APPLICATION = 0x6d63706b               # "mcpk": marks the file as ours
+STATE_VERSION = 1
+
+
+def open_store(path: Union[str, os.PathLike, None],
+               runtime: Runtime) -> Union[MemoryStore, FileStore]:
+    """Return the store of tasks in a file, or in memory when there is no path.
+
+    The file is made where it is missing. Raises UsageError for one that cannot be used.
+    """
+    if path is None:
+        return MemoryStore(runtime)
+    try:
+        import sqlite3
+    except ImportError:
+        raise UsageError("this Python was built without sqlite3: keep no state file") from None
+    try:
+        path = os.path.realpath(path)    # or SQLite would make what a link leads to, for everybody
+        # What tasks hold is nobody else's business; SQLite gives its other files the same mode.
+        # A file that is there is left alone: closing it would undo what SQLite has locked of it.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        return FileStore(path, runtime.new_id(), runtime.log)
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(f"the state file {path} cannot be used: "
+                         f"{getattr(error, 'strerror', None) or error}") from None
+
+
+def _explains_faults(method: Callable) -> Callable:
+    """Have a method of FileStore log what SQLite cannot do, and raise MCPError for the client."""
+    @functools.wraps(method)
+    def run(store: FileStore, *arguments: Any) -> Any:
+        import sqlite3
+        try:
+            return method(store, *arguments)
+        except sqlite3.Error as error:           # a full disk, say
+            store.log(f"the state file {store.path} cannot be used: {error}")
+            raise MCPError(INTERNAL_ERROR, "Internal error: no task can be kept or looked up here "
+                           "at the moment; try again later") from None
+    return run
+
+
+class FileStore:
+    """Keeps tasks in an SQLite file; what its methods do is said at MemoryStore.
+
+    Where the disk or the file cannot do it they raise MCPError, and `log` says why.
+    """
+
+    def __init__(self, path: str, owner: str, log: Callable[[str], None]):
+        self.owner = owner
+        self.path = path
+        self.log = log
+        self._lock = threading.Lock()                # one transaction at a time
+        self._mark: Any = None                       # keeps our owner file locked
+        self._connection = connect_file(path)
+        try:
+            with self._transaction() as run:
+                check_state_file(path, run)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            # Outlives the process in any case; that the power fails may cost the last moments.
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._mark = self._claim()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _claim(self) -> Any:
+        """Lock a file in our name, and clear away those of processes that have died."""
+        mark = connect_file(self._owner_path(self.owner), patience=0)
+        mark.execute("PRAGMA journal_mode = MEMORY")
+        mark.execute("BEGIN EXCLUSIVE")
+        with self._transaction() as run:
+            owners = [owner for owner, in run("SELECT id FROM owner")]
+            run("INSERT INTO owner VALUES (?)", (self.owner,))
+        for owner in owners:
+            if not self.is_alive(owner):
+                self._clear(owner)
+        return mark
+
+    def _owner_path(self, owner: str) -> str:
+        return f"{self.path}-{owner}"
+
+    def _clear(self, owner: str) -> None:
+        with contextlib.suppress(OSError):
+            os.remove(self._owner_path(owner))
+        with self._transaction() as run:
+            run("DELETE FROM owner WHERE id = ?", (owner,))
+
+    @contextlib.contextmanager
+    def _transaction(self):
+        """Give a block `execute`, and keep what it does when it ends without an error."""
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection.execute
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:      # a full disk may have ended it already
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @_explains_faults
+    def add(self, task: Task, room: int) -> bool:
+        """Keep a new task; False where there is no room for it."""
+        with self._transaction() as run:
+            (kept, ended), = run("SELECT count(*), total(is_finished) FROM task")
+            excess = max(0, kept + 1 - room)
+            if ended < excess:
+                return False
+            # Each REPLACE gives a new rowid: their order is that of the last changes.
+            run("DELETE FROM task WHERE rowid IN (SELECT rowid FROM task WHERE is_finished "
+                "ORDER BY rowid LIMIT ?)", (excess,))
+            write_task(run, task)
+            return True
+
+    @_explains_faults
+    def find(self, task_id: str) -> Optional[Task]:
+        """Return the task with this id, else None."""
+        if not task_id.isascii():        # no id of ours; and SQLite takes no lone surrogates
+            return None
+        with self._lock:
+            return read_task(self._connection.execute, task_id)
+
+    @_explains_faults
+    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
+        """Change a task; return it where that changed anything."""
+        with self._transaction() as run:
+            task = read_task(run, task_id)
+            changed = task and change(task)
+            if changed == task:
+                return None
+            write_task(run, changed)
+            return changed
+
+    @_explains_faults
+    def expire(self, now: float) -> None:
+        """Forget the tasks whose time is over."""
+        with self._transaction() as run:
+            run("DELETE FROM task WHERE expires <= ?", (now,))
+
+    @_explains_faults
+    def list_unfinished(self) -> List[str]:
+        """Return the ids of the tasks that have not ended."""
+        with self._lock:
+            rows = self._connection.execute("SELECT id FROM task WHERE NOT is_finished")
+            return [task_id for task_id, in rows]
+
+    def is_alive(self, owner: str) -> bool:
+        """Return whether the process still lives that goes by this name."""
+        path = self._owner_path(owner)
+        return os.path.exists(path) and is_file_locked(path)
+
+    def close(self) -> None:
+        """Let go of the files; what still runs here is then known to be nobody's."""
+        import sqlite3
+        self._mark.close()
+        with contextlib.suppress(sqlite3.Error):     # our name, without a lock, means nobody
+            self._clear(self.owner)
+        with self._lock:
+            self._connection.close()
+
+
+def connect_file(path: str, patience: float = 5.0) -> Any:
+    """Return a connection to an SQLite file that waits `patience` seconds for other processes.
+
+    Any thread may use it, one at a time, and says itself where transactions begin and end.
+    """
+    import sqlite3
+    return sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+
+
+def is_file_locked(path: str) -> bool:
+    """Return whether a process holds the lock on an SQLite file."""
+    import sqlite3
+    with contextlib.closing(connect_file(path, patience=0)) as connection:
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            return True
+        return False
+
+
+def check_state_file(path: str, run: Callable) -> None:
+    """Raise UsageError unless a file is a state file of ours; make one of an empty one."""
+    (application,), (version,) = (next(run(f"PRAGMA {name}")) for name
+                                  in ("application_id", "user_version"))
+    (tables,), = run("SELECT count(*) FROM sqlite_master")
+    if tables == 0 and application == 0:
+        run("CREATE TABLE task (id TEXT PRIMARY KEY, is_finished INTEGER, updated REAL, "
+            "expires REAL, data TEXT)")
+        run("CREATE TABLE owner (id TEXT PRIMARY KEY)")
+        run(f"PRAGMA application_id = {STATE_APPLICATION}")
+        run(f"PRAGMA user_version = {STATE_VERSION}")
+    elif (application, version) != (STATE_APPLICATION, STATE_VERSION):
+        raise UsageError(f"{path} is an SQLite file, but not the state file of this version of "
+                         "mcpkit: name another")
+
+
+def read_task(run: Callable, task_id: str) -> Optional[Task]:
+    """Return a task out of a state file, None where it is not there."""
+    row = next(run("SELECT data FROM task WHERE id = ?", (task_id,)), None)
+    return None if row is None else Task(**json.loads(row[0]))
+
+
+def write_task(run: Callable, task: Task) -> None:
+    """Put a task into a state file, in the place of what it was."""
+    run("REPLACE INTO task VALUES (?, ?, ?, ?, ?)",
+        (task.id, task.is_finished, task.updated, task.expires, encode_json(task._asdict())))
+
+
+# =============================================================================================
+# 22. WORKERS
+# =============================================================================================
+# Processes that serve one address together. The first binds it, forks the workers and looks after
+# them; it runs no server and has no threads, for only such a process may fork. Workers have nothing
+# in common but the listening socket, so a server that keeps something in memory can have none.
+
+
+def check_workers(count: int, stdio: bool) -> None:
+    """Raise UsageError where this process can have no workers."""
+    if type(count) is not int or count < 1:
+        raise UsageError(f"workers is a number of processes, but is {shorten(count)}")
+    if stdio:
+        raise UsageError("--stdio is a conversation with one process: leave out --workers")
+    if not hasattr(os, "fork"):
+        raise UsageError("--workers forks, which this system cannot: start several servers on "
+                         "ports of their own, with --instance, behind a proxy")
+    if threading.active_count() > 1:
+        raise UsageError("--workers forks, which a program with threads cannot: start none before "
+                         "run(), or have `mcpkit.py serve FILE --workers N` load the file")
+
+
+def check_shareable(server: Server) -> None:
+    """Raise UsageError for a server that keeps in memory what other processes would not know."""
+    if server.keeps_sessions:
+        raise UsageError("workers do not know each other's sessions: serve without them "
+                         "(--no-sessions), or start several servers with --instance behind a proxy")
+    if TASKS_EXTENSION in server.features and isinstance(server.tasks.store, MemoryStore):
+        raise UsageError("workers do not know each other's tasks unless a file has them: name one "
+                         "with --state")
+
+
+def run_workers(make: Callable[[], Server], count: int, pin: bool, host: str = "127.0.0.1",
+                port: int = 8000, **options: Any) -> None:
+    """Serve what `make` returns, in each of `count` processes, until told to stop.
+
+    Each makes it for itself, after the fork; SIGHUP begins them anew, one after the other. A worker
+    leaves by `os._exit`, so what a file has registered with `atexit` is not called.
+    """
+    listener = take_listener() or open_listener(host, port)
+    secret, first = os.urandom(32), os.getpid()
+
+    def serve(number: int, tell: Callable[[str], None], is_told: Callable[[], Any]) -> None:
+        if pin:
+            pin_process(first + number)      # counted from our id: other servers have other cores
+        with contextlib.closing(make()) as server:
+            check_shareable(server)
+            if not os.environ.get("MCPKIT_SECRET"):
+                server.runtime = server.runtime._replace(secret=secret)
+            service = HTTPService(server, listener=listener, **options)
+            tell(describe_service(service, f" with {count} worker{'s' * (count > 1)}"))
+            run_until_told(service, is_told)
+
+    Workers(count, serve, listener).run()
+
+
+class Worker(NamedTuple):
+    """A process that serves, as the one that started it knows it."""
+
+    pid: int
+    started: float
+    greeting: str                          # what it said when it was ready
+
+
+class Slot:
+    """Where a worker is to be, and what is known of those who were there."""
+
+    def __init__(self, number: int):
+        self.number = number
+        self.worker: Optional[Worker] = None
+        self.due = 0.0                     # when it is to be filled, if it is empty
+        self._deaths = 0                   # one soon after the other
+
+    def vacate(self, now: float) -> float:
+        """Empty it, for a worker has died; return the seconds until it is to be filled again.
+
+        They are none for the first, and double for each that followed another soon.
+        """
+        if self.worker is not None and now - self.worker.started >= STEADY_SECONDS:
+            self._deaths = 0
+        delay = min(REPLACE_SECONDS * 2 ** (self._deaths - 1), REPLACE_MOST_SECONDS)
+        delay = delay if self._deaths else 0.0
+        self._deaths, self.worker, self.due = min(self._deaths + 1, 20), None, now + delay
+        return delay
+
+
+class Workers:
+    """The processes in a number of places, from their start to their end.
+
+    What a worker does is `serve(number, tell, is_told)`: it calls `tell` with a greeting once it
+    serves, and returns after `is_told` says so. A MCPKitError that it raises instead is passed on.
+    """
+
+    def __init__(self, count: int, serve: Callable, listener: socket.socket):
+        self._serve = serve
+        self._listener = listener          # of all of us
+        self._pid = os.getpid()
+        self._had_terminal = has_terminal()
+        self._told: List[int] = []         # signals about which nothing has been done
+        self._slots = [Slot(number) for number in range(count)]
+        self._leaving: List[Worker] = []   # told to stop; nobody takes their place
+
+    def run(self) -> None:
+        """Have every place filled until a signal tells us to stop.
+
+        Raises UsageError when one of the first workers does not come to serve.
+        """
+        with catch_signals(lambda number, _: self._told.append(number)):
+            try:
+                for slot in self._slots:
+                    self._fill(slot)
+                    if slot.number == 0 and slot.worker is not None:
+                        print_out(slot.worker.greeting)
+                        flush_out()
+                while not self._is_told():
+                    self._look_after()
+                    time.sleep(0.1)
+            finally:
+                self._stop()
+
+    def _is_told(self) -> bool:
+        """Return whether we are to stop; SIGHUP says so only where it means a closed terminal."""
+        if not self._told:
+            return False
+        import signal
+        return any(number != signal.SIGHUP for number in self._told) or (
+            self._had_terminal and not has_terminal())
+
+    def _look_after(self) -> None:
+        """Begin the workers anew where we were told to; see who has died, and replace them."""
+        if self._told:                     # by SIGHUP, or we would stop
+            self._told.clear()
+            self._reload()
+        self._leaving = [worker for worker in self._leaving if find_end(worker.pid) is None]
+        for slot in self._slots:
+            end = None if slot.worker is None else find_end(slot.worker.pid)
+            if end is not None:
+                self._vacate(slot, f"worker {slot.worker.pid} {end}")
+            if slot.worker is None and slot.due <= time.monotonic():
+                try:
+                    self._fill(slot)
+                except UsageError as error:
+                    self._vacate(slot, str(error))
+
+    def _vacate(self, slot: Slot, cause: str) -> None:
+        delay = slot.vacate(time.monotonic())
+        log_line(f"{cause}: another takes its place" + (f" in {delay:g} s" if delay else ""))
+
+    def _reload(self) -> None:
+        """Put a new worker in each place; when one does not come to serve, leave the rest."""
+        for slot in self._slots:
+            former = slot.worker
+            try:
+                self._fill(slot)
+            except UsageError as error:
+                log_line(f"not reloaded: {error}")
+                return
+            if slot.worker is former:      # we are told to stop
+                return
+            self._dismiss(former)
+        log_line("reloaded")
+
+    def _fill(self, slot: Slot) -> None:
+        """Put a new worker in a place once it serves, unless we are told to stop meanwhile.
+
+        Raises UsageError when it does not come to serve.
+        """
+        import signal
+        reader, writer = os.pipe()
+        flush_out()
+        pid = os.fork()
+        if pid == 0:
+            self._work(slot.number, writer)
+        os.close(writer)
+        word = self._await_word(reader)
+        os.close(reader)
+        if word[:1] == "+":
+            slot.worker = Worker(pid, time.monotonic(), word[1:])
+            return
+        os.kill(pid, signal.SIGKILL)
+        end = find_end(pid, waits=True)
+        if not self._is_told():
+            raise UsageError(word[1:] or f"a worker {end} before it served")
+
+    def _await_word(self, reader: int) -> str:
+        """Return what a worker says: + and its greeting, - and an error, or nothing."""
+        deadline = time.monotonic() + WORKER_SECONDS
+        while not self._is_told():
+            if select.select([reader], [], [], 0.1)[0]:
+                return os.read(reader, 65536).decode("utf-8", "replace")
+            if time.monotonic() > deadline:
+                return f"-a worker did not come to serve within {WORKER_SECONDS:g} s"
+        return ""
+
+    def _work(self, number: int, writer: int) -> None:
+        """Be a worker, in the process that has just been forked, to its end."""
+        import signal
+
+        def tell(greeting: str) -> None:
+            os.write(writer, b"+" + greeting.encode("utf-8", "replace"))
+
+        def is_told() -> bool:             # Ctrl-C and SIGHUP are for our parent to understand
+            return signal.SIGTERM in self._told or os.getppid() != self._pid
+
+        code = 1
+        try:
+            self._serve(number, tell, is_told)
+            code = 0
+        except MCPKitError as error:
+            os.write(writer, b"-" + str(error).encode("utf-8", "replace"))
+        except BaseException:
+            log_exception("a worker failed")
+        finally:                           # what called us goes on in our parent alone
+            with contextlib.suppress(Exception):
+                flush_out()
+            os._exit(code)
+
+    def _dismiss(self, worker: Optional[Worker]) -> None:
+        """Tell a worker to stop, if there is one."""
+        import signal
+        if worker is not None:
+            self._leaving.append(worker)
+            with contextlib.suppress(OSError):         # it has died, and may have been reaped
+                os.kill(worker.pid, signal.SIGTERM)
+
+    def _stop(self) -> None:
+        """Have all workers end; by force those that take too long, and all on a second signal."""
+        import signal
+        self._told.clear()
+        self._listener.close()
+        for slot in self._slots:
+            self._dismiss(slot.worker)
+        deadline = time.monotonic() + STOP_SECONDS + 0.8
+        while self._leaving:
+            if self._told or time.monotonic() > deadline:
+                for worker in self._leaving:
+                    os.kill(worker.pid, signal.SIGKILL)
+            time.sleep(0.02)
+            self._leaving = [worker for worker in self._leaving if find_end(worker.pid) is None]
+        if self._told:
+            os._exit(128 + self._told[0])
+
+
+def find_end(pid: int, waits: bool = False) -> Optional[str]:
+    """Return how a process of ours has ended, or None while it runs, unless one waits for it."""
+    try:
+        ended, status = os.waitpid(pid, 0 if waits else os.WNOHANG)
+    except ChildProcessError:              # somebody else has asked for it
+        return "ended"
+    if not ended:
+        return None
+    code = os.waitstatus_to_exitcode(status)
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+
+
+def has_terminal() -> bool:
+    """Return whether there is a terminal that this process would end with."""
+    try:
+        os.close(os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY))
+        return True
+    except OSError:
+        return False
+
+
+# =============================================================================================
+# 24. LOGIN
+# =============================================================================================
+# In: what a server that refuses us says, and the documents and answers it leads to. Out: whom to
+# ask for a token, for what, and in which words. Clock, randomness and signatures come in as
+# arguments. What comes from outside is compared before it is believed, strings as they are: two
+# spellings of one URL are two issuers. Spec: 2026-07-28 basic/authorization.
+
+ISSUER_METADATA_PATH = "/.well-known/oauth-authorization-server"      # RFC 8414, 3
+OPENID_METADATA_PATH = "/.well-known/openid-configuration"
+FORM_TYPE = "application/x-www-form-urlencoded"
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"            # RFC 7523
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"    # RFC 8693
+CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"
+TOKEN_SCHEMES = {"bearer": "Bearer", "dpop": "DPoP"}
+
+# How a token is got, and what the registration of a client that does so lists.
+GRANTS = {
+    "authorization_code": ["authorization_code", "refresh_token"],
+    "client_credentials": ["client_credentials"],
+    "jwt_bearer": [JWT_BEARER],
+    "stored": [],                          # only as long as an earlier login lasts
+}
+
+# Spec: extensions/auth: what a client declares that gets its tokens in this way.
+GRANT_EXTENSIONS = {"client_credentials": META_PREFIX + "oauth-client-credentials",
+                    "token_exchange": META_PREFIX + "enterprise-managed-authorization"}
+
+
+class AuthChallenge(NamedTuple):
+    """What a 401 or 403 asks of the client. Spec: RFC 6750, 3; RFC 9728, 5.1; RFC 9449, 9."""
+
+    error: str = ""
+    scopes: Tuple[str, ...] = ()
+    metadata_url: Optional[str] = None
+
+
+def read_demand(headers: Headers) -> AuthChallenge:
+    """Return what the challenges for a token ask, those of other schemes passed over."""
+    params = join_params(challenge for challenge in parse_challenges(
+        headers.get("www-authenticate", "")) if challenge.scheme in TOKEN_SCHEMES)
+    return AuthChallenge(params.get("error", ""), split_scopes(params.get("scope")),
+                  params.get("resource_metadata"))
+
+
+def split_scopes(value: Any) -> Tuple[str, ...]:
+    """Return the scopes in a text or a list, each once; what can be none is left out."""
+    names = re.split(r"[\s,]+", value) if isinstance(value, str) else find_list(value)
+    return tuple(dict.fromkeys(name for name in names
+                               if isinstance(name, str) and re.fullmatch(_SCOPE, name)))
+
+
+def find_list(value: Any) -> list:
+    """Return a peer's value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+# ---- documents: who issues the tokens of a resource, and how
+
+def list_resource_metadata_urls(url: str, named: Optional[str]) -> List[str]:
+    """Return where the metadata of the resource at a URL may be, in the order of asking.
+
+    `named` is what the challenge names. Spec: Protected Resource Metadata Discovery Requirements.
+    """
+    origin, path = split_resource(url.partition("?")[0])
+    root = origin + RESOURCE_METADATA_PATH
+    return list(dict.fromkeys(([named] if named else []) + [root + path, root]))
+
+
+def list_resource_names(url: str) -> List[str]:
+    """Return the names that the resource at a URL may have: its own, and those of what holds it."""
+    origin, path = split_resource(url.partition("?")[0])
+    parts = path.rstrip("/").split("/")
+    names = [origin + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return [spelling for name in names for spelling in (name, name + "/")]
+
+
+def list_issuer_metadata_urls(issuer: str) -> List[str]:
+    """Return where an authorization server's metadata may be, in the order of asking.
+
+    Spec: Authorization Server Metadata Discovery.
+    """
+    origin, path = split_resource(issuer)
+    path = path.rstrip("/")
+    appended = [origin + path + OPENID_METADATA_PATH] if path else []
+    return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
+
+
+def check_their_url(what: str, url: Any, author: str) -> str:
+    """Return a URL that the server at the URL `author` names; ProtocolError unless it is https.
+
+    It may be http on this machine where its author is there too: nobody else has us ask what only
+    we can reach. Spec: security best practices, Server-Side Request Forgery.
+    """
+    try:
+        check_secure_url(what, url)
+    except UsageError as error:
+        raise ProtocolError(str(error)) from None
+    if url.startswith("http:") and not is_on_loopback(author):
+        raise ProtocolError(f"{what} is at {shorten(url)}, on this machine, says a server that is "
+                            "elsewhere: nothing is asked there")
+    if not re.fullmatch(r"[!-~]+", url):
+        raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
+    return url
+
+
+def check_issuer(name: Any, author: str) -> str:
+    """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
+    check_their_url("an authorization server", name, author)
+    if re.search(r"[?#]", name):
+        raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
+    return name
+
+
+class Resource(NamedTuple):
+    """A protected resource, as it names itself, and the issuers of its tokens."""
+
+    name: str
+    issuers: Tuple[str, ...]
+    scopes: Tuple[str, ...] = ()
+
+
+def parse_resource_metadata(document: dict, url: str) -> Resource:
+    """Return the Resource in the metadata of the endpoint at a URL; ProtocolError if not its.
+
+    Spec: RFC 9728, 3.3: a document about something else is not to be used.
+    """
+    name, issuers = document.get("resource"), find_list(document.get("authorization_servers"))
+    names = list_resource_names(url)
+    if name not in names:
+        raise ProtocolError(f"the metadata is of the resource {shorten(name)}, not of {names[0]}: "
+                            "a token for it would be meant for somebody else")
+    if not issuers:
+        raise ProtocolError("the resource metadata names no authorization_servers")
+    return Resource(name, tuple(check_issuer(issuer, url) for issuer in issuers),
+                    split_scopes(document.get("scopes_supported")))
+
+
+class Issuer(NamedTuple):
+    """An authorization server, as its metadata describes it. Spec: RFC 8414, 2."""
+
+    name: str
+    token_endpoint: str
+    authorization_endpoint: Optional[str] = None
+    registration_endpoint: Optional[str] = None
+    scopes: Tuple[str, ...] = ()
+    auth_methods: Tuple[str, ...] = ()
+    challenge_methods: Tuple[str, ...] = ()
+    sends_iss: bool = False
+    reads_client_metadata: bool = False
+
+
+def parse_issuer_metadata(document: dict, name: str) -> Issuer:
+    """Return the Issuer in a document; ProtocolError if it is of another one, or of no use."""
+    if document.get("issuer") != name:
+        raise ProtocolError(f"the metadata of the issuer {name} says that it is of "
+                            f"{shorten(document.get('issuer'))}: they must be equal")
+    endpoints = {key: document.get(key) for key in (
+        "token_endpoint", "authorization_endpoint", "registration_endpoint")}
+    if endpoints["token_endpoint"] is None:
+        raise ProtocolError(f"the metadata of {name} has no token_endpoint")
+    for key, url in endpoints.items():
+        if url is not None:
+            check_their_url(f"the {key} of {name}", url, name)
+    methods = document.get("token_endpoint_auth_methods_supported")
+    return Issuer(
+        name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
+        auth_methods=tuple(find_list(methods)) or ("client_secret_basic",),    # as RFC 8414 says
+        challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
+        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
+        reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
+
+
+def check_can_log_in(issuer: Issuer) -> None:
+    """Raise ProtocolError unless an issuer takes a person's login in a safe way.
+
+    Spec: security-considerations, Authorization Code Protection.
+    """
+    if issuer.authorization_endpoint is None:
+        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so nobody can log in")
+    if "S256" not in issuer.challenge_methods:
+        raise ProtocolError(f"{issuer.name} does not say that it supports PKCE with S256 (its "
+                            "code_challenge_methods_supported is "
+                            f"{shorten(list(issuer.challenge_methods))}): a stolen code could be "
+                            "used there, so nobody logs in")
+
+
+def choose_scopes(given: Tuple[str, ...], demand: AuthChallenge, resource: Resource, issuer: Issuer,
+                  earlier: Tuple[str, ...], is_login: bool) -> Tuple[str, ...]:
+    """Return the scopes to ask for: `given` ones, or as demanded, or all that the resource has.
+
+    What was asked `earlier`, and what is demanded now, is never left out, or the next call might
+    miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
+    """
+    first = given or demand.scopes or resource.scopes
+    offline = ("offline_access",) if is_login and "offline_access" in issuer.scopes else ()
+    later = demand.scopes if earlier else ()
+    return tuple(dict.fromkeys((*first, *earlier, *later, *offline)))
+
+
+# ---- the client, and how it proves that it is the one
+
+class ClientIdentity(NamedTuple):
+    """What this client is to one issuer; nothing of it goes to another one."""
+
+    client_id: str
+    client_secret: Optional[str] = None
+    auth_method: str = "none"
+    redirect_uri: Optional[str] = None
+
+
+def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
+    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
+    able = ["private_key_jwt"] if has_key else (
+        ["client_secret_basic", "client_secret_post", "none"] if has_secret else ["none"])
+    return next((method for method in able if method in issuer.auth_methods), able[0])
+
+
+def build_registration(issuer: Issuer, name: str, application_type: str, redirect_uri: str,
+                       scopes: Tuple[str, ...]) -> dict:
+    """Return the request that registers a client at an issuer. Spec: RFC 7591, 2; SEP-837."""
+    methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
+               if method in issuer.auth_methods]
+    return without_none({
+        "client_name": name, "redirect_uris": [redirect_uri], "response_types": ["code"],
+        "grant_types": GRANTS["authorization_code"], "application_type": application_type,
+        "token_endpoint_auth_method": (methods or ["none"])[0],
+        "scope": " ".join(scopes) or None})
+
+
+def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> ClientIdentity:
+    """Return the ClientIdentity that an issuer has registered; raises ProtocolError."""
+    client_id, secret = document.get("client_id"), document.get("client_secret")
+    if not isinstance(client_id, str) or not client_id:
+        raise ProtocolError(f"{issuer.name} registered this client without a client_id")
+    secret = secret if isinstance(secret, str) and secret else None
+    method = document.get("token_endpoint_auth_method")
+    if method not in ("none", "client_secret_post", "client_secret_basic"):
+        method = choose_auth_method(issuer, secret is not None, False)
+    return ClientIdentity(client_id, secret, method, redirect_uri)
+
+
+def _present_none(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id}
+
+
+def _present_post(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id, "client_secret": client.client_secret or ""}
+
+
+def _present_basic(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
+    return {"Authorization": "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")}, {}
+
+
+def _present_assertion(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
+    return {}, {"client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
+                "client_assertion": assertion}
+
+
+# A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
+CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
+    "none": _present_none, "client_secret_post": _present_post,
+    "client_secret_basic": _present_basic, "private_key_jwt": _present_assertion}
+
+
+# ---- forms and queries. Spec: RFC 6749, appendix B.
+
+def format_percent(text: str) -> str:
+    """Return text with all but letters, digits and -._~ as %XX escapes of UTF-8."""
+    return re.sub(rb"[^A-Za-z0-9\-._~]", lambda match: b"%%%02X" % match.group()[0],
+                  text.encode("utf-8", "surrogatepass")).decode("ascii")
+
+
+def format_form(members: Mapping[str, str]) -> str:
+    """Return members as a form, or as the query of a URL."""
+    return "&".join(f"{format_percent(name)}={format_percent(text)}"
+                    for name, text in members.items())
+
+
+def parse_form(text: str) -> Dict[str, str]:
+    """Return the members of a form or query; ProtocolError for one that comes twice."""
+    members: Dict[str, str] = {}
+    for part in filter(None, text.split("&")):
+        name, _, value = (parse_percent(piece.replace("+", " ")) for piece in part.partition("="))
+        if name in members:
+            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
+        members[name] = value
+    return members
+
+
+# ---- a person's login
+
+def encode_base64url(data: bytes) -> str:
+    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def build_code_challenge(verifier: str) -> str:
+    """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
+    import hashlib
+    return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
+
+
+def build_login_url(issuer: Issuer, client: ClientIdentity, resource: str,
+                    scopes: Tuple[str, ...], state: str, verifier: str) -> str:
+    """Return the URL at which a person logs in."""
+    query = without_none({
+        "response_type": "code", "client_id": client.client_id,
+        "redirect_uri": client.redirect_uri, "scope": " ".join(scopes) or None, "state": state,
+        "code_challenge": build_code_challenge(verifier), "code_challenge_method": "S256",
+        "resource": resource})
+    url = issuer.authorization_endpoint or ""
+    return url + ("&" if "?" in url else "?") + format_form(query)
+
+
+def read_redirect(url: str, state: str, issuer: Issuer) -> str:
+    """Return the code in the URL to which a login was sent back; raises ProtocolError.
+
+    What is not proven to come from this login and this issuer is neither used nor shown.
+    Spec: Authorization Response Validation; RFC 9207, 2.4.
+    """
+    import hmac
+    members = parse_form(url.partition("#")[0].partition("?")[2])
+    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
+                               state.encode("ascii")):
+        raise ProtocolError("the answer does not belong to this login (its state is another one): "
+                            "use the whole URL that the browser was sent to, and log in anew")
+    if "iss" not in members and issuer.sends_iss:
+        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
+                            f"{issuer.name} says that it always does: it may come from another")
+    if members.get("iss", issuer.name) != issuer.name:
+        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
+                            f"from {issuer.name}: nothing of it was used")
+    if "error" in members:
+        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
+    if not members.get("code"):
+        raise ProtocolError("the answer of the login has no code")
+    return members["code"]
+
+
+# ---- tokens
+
+class GrantError(ProtocolError):
+    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
+
+    def __init__(self, code: str, description: str, issuer: str):
+        super().__init__(f"{issuer} refused: {shorten(code)}"
+                         + (f" ({shorten(description)})" if description else ""))
+        self.code = code
+
+
+class TokenRecord(NamedTuple):
+    """An access token and all that is needed to use and to renew it.
+
+    `scopes` are those that were asked for, `granted` those that it has, `endpoints` the URLs that
+    wanted it. `expires_at` counts seconds since 1970, None: nobody said.
+    """
+
+    issuer: str
+    resource: str
+    client: ClientIdentity
+    access_token: str
+    token_type: str = "Bearer"
+    scopes: Tuple[str, ...] = ()
+    granted: Tuple[str, ...] = ()
+    refresh_token: Optional[str] = None
+    expires_at: Optional[float] = None
+    endpoints: Tuple[str, ...] = ()
+
+    @property
+    def authorization(self) -> str:
+        """The header that presents it."""
+        return f"{self.token_type} {self.access_token}"
+
+
+def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float) -> TokenRecord:
+    """Return a record with what a token endpoint gave, else as it was asked.
+
+    Raises GrantError when it refused, ProtocolError when its answer is of no use.
+    """
+    answer = answer if isinstance(answer, dict) else {}
+    if status >= 500:
+        raise ProtocolError(f"the token endpoint of {asked.issuer} fails (HTTP {status})")
+    if status != 200 or "error" in answer:
+        code = answer.get("error")
+        raise GrantError(code if isinstance(code, str) else f"HTTP {status}",
+                         str(answer.get("error_description") or ""), asked.issuer)
+    token, kind = answer.get("access_token"), str(answer.get("token_type", "Bearer")).lower()
+    if kind not in TOKEN_SCHEMES or not isinstance(token, str) or not parse_bearer(
+            f"Bearer {token}"):
+        raise ProtocolError(f"{asked.issuer} gave no token that can be used (token_type "
+                            f"{shorten(kind)})")
+    if asked.token_type == "DPoP" and kind != "dpop":
+        raise ProtocolError(f"{asked.issuer} gave a token that is not bound to our key, though "
+                            "one was asked for (DPoP)")
+    seconds, refresh_token = answer.get("expires_in"), answer.get("refresh_token")
+    return asked._replace(
+        access_token=token, token_type=TOKEN_SCHEMES[kind],
+        granted=split_scopes(answer.get("scope")) or asked.granted or asked.scopes,
+        # Spec: RFC 6749, 6: a new one replaces the old, none leaves it as it is.
+        refresh_token=refresh_token if isinstance(refresh_token, str) else asked.refresh_token,
+        expires_at=now + min(max(seconds, 0), 1e9) if _is_number(seconds) else None)
+
+
+def parse_token_record(value: Any) -> Optional[TokenRecord]:
+    """Return the TokenRecord in the JSON value of one, None where it is damaged."""
+    try:
+        record = TokenRecord(**{**value, "client": ClientIdentity(**value["client"])})
+        record = record._replace(**{name: tuple(getattr(record, name))
+                                    for name in ("scopes", "granted", "endpoints")})
+    except (TypeError, KeyError):
+        return None
+    return record if _is_whole(record) else None
+
+
+def _is_whole(record: TokenRecord) -> bool:
+    """Return whether what was read from a file can be used without another look."""
+    client = record.client
+    texts = (record.issuer, record.resource, record.access_token, record.token_type,
+             client.client_id, client.auth_method, *record.scopes, *record.granted,
+             *record.endpoints)
+    options = (record.refresh_token, client.client_secret, client.redirect_uri)
+    return (all(isinstance(text, str) and text for text in texts)
+            and all(option is None or isinstance(option, str) for option in options)
+            and (record.expires_at is None or _is_number(record.expires_at))
+            and client.auth_method in CLIENT_AUTH and record.token_type in TOKEN_SCHEMES.values()
+            and bool(parse_bearer(f"Bearer {record.access_token}")))
+
+
+class Tokens:
+    """Token records, one for each issuer and resource."""
+
+    def __init__(self, records: Iterable[TokenRecord] = ()):
+        self._records = {(record.issuer, record.resource): record for record in records}
+
+    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
+        """Return the record of an issuer and a resource."""
+        return self._records.get((issuer, resource))
+
+    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
+        """Return the record that was last got for the endpoint at a URL."""
+        found = [record for record in self._records.values() if url in record.endpoints]
+        return found[-1] if found else None
+
+    def put(self, record: TokenRecord) -> None:
+        """Keep a record as the only one that serves its endpoints."""
+        self.drop(lambda other: other.issuer == record.issuer
+                  and other.resource == record.resource)
+        for key, other in self._records.items():
+            self._records[key] = other._replace(endpoints=tuple(
+                url for url in other.endpoints if url not in record.endpoints))
+        self._records[record.issuer, record.resource] = record
+
+    def drop(self, concerns: Callable[[TokenRecord], bool]) -> int:
+        """Forget the records that concern somebody, and return how many there were."""
+        dropped = [key for key, record in self._records.items() if concerns(record)]
+        for key in dropped:
+            del self._records[key]
+        return len(dropped)
+
+    def to_json(self) -> dict:
+        """Return all records as one JSON value."""
+        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
+                                         for record in self._records.values()]}
+
+
+def parse_tokens(value: Any) -> Tokens:
+    """Return the Tokens in the JSON value of some; a record that is damaged is left out."""
+    records = find_list(value.get("tokens")) if isinstance(value, dict) else []
+    return Tokens(filter(None, map(parse_token_record, records)))
+
+
+# ---- signatures. Spec: RFC 7515; RFC 7518, 3.4; RFC 7523, 3; RFC 9449, 4.
+
+def build_jwt(header: dict, claims: dict, sign: Callable[[bytes], bytes]) -> str:
+    """Return claims as a signed token; `sign` gives the ES256 signature of bytes, in DER."""
+    text = ".".join(encode_base64url(format_message(part))
+                    for part in ({"alg": "ES256", **header}, claims))
+    return f"{text}.{encode_base64url(parse_signature(sign(text.encode('ascii'))))}"
+
+
+def parse_signature(data: bytes) -> bytes:
+    """Return an ECDSA signature over P-256 as 64 bytes: what DER writes as two numbers."""
+    numbers, rest = [], data[2:]
+    while len(rest) > 2 and rest[0] == 2 and len(rest) >= 2 + rest[1]:
+        end = 2 + rest[1]
+        numbers.append(rest[2:end].lstrip(b"\0").rjust(32, b"\0"))
+        rest = rest[end:]
+    if rest or [len(number) for number in numbers] != [32, 32]:
+        raise UsageError("the signature is not one of a P-256 key, which ES256 takes")
+    return b"".join(numbers)
+
+
+def parse_public_key(data: bytes) -> dict:
+    """Return the JWK of a P-256 public key in DER, whose last 65 bytes are its point."""
+    if len(data) != 91 or data[-65] != 4:
+        raise UsageError("the key is not a P-256 key, which ES256 takes")
+    return {"kty": "EC", "crv": "P-256", "x": encode_base64url(data[-64:-32]),
+            "y": encode_base64url(data[-32:])}
+
+
+def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) -> dict:
+    """Return what a client says to prove that it is itself."""
+    return {"iss": client_id, "sub": client_id, "aud": issuer, "jti": token_id,
+            "iat": int(now), "exp": int(now) + ASSERTION_SECONDS}
+
+
+def build_proof_claims(method: str, url: str, token_id: str, now: float,
+                       access_token: Optional[str], nonce: Optional[str]) -> dict:
+    """Return what a DPoP proof says of one request: it fits no other."""
+    import hashlib
+    digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
+    return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
+                         "iat": int(now), "ath": digest, "nonce": nonce})
+
+
+# The shell around AUTHORIZATION: what fetches its documents, sends a person to the browser and
+# waits for the way back, keeps tokens in a file, and signs by the openssl program. An OAuth is all
+# that the Client sees of it.
+
+
+def send_once(method: str, url: str, body: Optional[bytes], headers: Headers, seconds: float,
+              network: Network = Network()) -> Tuple[int, Headers, bytes]:
+    """Send one request on a connection of its own; return status, headers and body of the answer.
+
+    No redirect is followed. Raises TransportError within `seconds`, ProtocolError when the body
+    has more than LOGIN_BYTES.
+    """
+    if not is_http_url(url):
+        raise ProtocolError(f"there is nothing to be reached at {shorten(url)}")
+    pool, waits = HTTPPool(network, LOGIN_BYTES), build_waits(seconds)
+    headers = {"User-Agent": f"mcpkit/{__version__}", "Accept": JSON_TYPE, **headers}
+    response = None
+    try:
+        response = pool.send(method, url, headers, body, waits, [])
+        return response.status, response.headers, response.read_all()
+    except (OSError, MCPKitError) as error:
+        raise explain_transport_error(error, url, response, waits) from None
+    finally:
+        if response is not None:
+            pool.give_back(response)
+        pool.close()
+
+
+def parse_document(data: bytes) -> Optional[dict]:
+    """Return the JSON object in the body of an answer, None when it is something else."""
+    try:
+        value = parse_json(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class OAuth:
+    """Gets a Client the tokens that its server wants: `Client(url, auth=OAuth(...))`.
+
+    With no arguments a person logs in by the web browser. `authorize(url)` sends the person there
+    in another way: it returns the whole URL, at `redirect_uri`, to which the login was sent back.
+    Of the identities for the client the first that fits is used: `client_id` (with a
+    `client_secret`, or the `key_file` of a P-256 key for signed assertions; good at `issuer` only,
+    or else at the first that is met), `client_metadata_url` (an https URL of yours that describes
+    the client), registration on the spot (by `client_name` and `application_type`).
+
+    `grant` "client_credentials" asks without a person, "jwt_bearer" with an `assertion`: a token,
+    or a function (issuer, resource) that returns one, such as a TokenExchange. `scopes` are asked
+    for instead of those that the server proposes. `store` keeps tokens for the next time, say a
+    TokenFile; without it they end with this object. `dpop` has tokens bound to a key, so that
+    nobody else can use them. Each exchange may take `timeout` seconds; `send` is what carries
+    them, as `send_once` does.
+
+    Its methods raise ProtocolError (GrantError) where a server refuses or cannot be trusted,
+    TransportError where there is no answer, UsageError for what cannot work.
+    """
+
+    def __init__(self, *, client_id: Optional[str] = None, client_secret: Optional[str] = None,
+                 key_file: Optional[str] = None, issuer: Optional[str] = None,
+                 client_metadata_url: Optional[str] = None, client_name: str = "mcpkit",
+                 application_type: str = "native", grant: str = "authorization_code",
+                 assertion: Union[str, Callable[[str, str], str], None] = None,
+                 scopes: Collection[str] = (), authorize: Optional[Callable[[str], str]] = None,
+                 redirect_uri: str = DEFAULT_REDIRECT, store: Optional[TokenFile] = None,
+                 dpop: bool = False, timeout: float = 30.0, send: Callable = send_once):
+        if grant not in GRANTS:
+            raise UsageError(f"grant is one of {', '.join(GRANTS)}, but is {shorten(grant)}")
+        if grant in ("client_credentials", "jwt_bearer") and not client_id:
+            raise UsageError(f"{grant} needs the client_id of a client that is registered for it")
+        if (grant == "jwt_bearer") != (assertion is not None):
+            raise UsageError("an assertion is what the grant jwt_bearer needs, and no other takes")
+        if client_metadata_url and not re.match(r"https://[^/?#]+/[^?#]", client_metadata_url):
+            raise UsageError("client_metadata_url is an https URL with a path, but is "
+                             + shorten(client_metadata_url))
+        self._client_id, self._client_secret, self._issuer = client_id, client_secret, issuer
+        self._signer = Signer(key_file) if key_file else None
+        self._client_metadata_url = client_metadata_url
+        self._client_name, self._application_type = client_name, application_type
+        self._grant, self._assertion = grant, assertion
+        self._scopes = check_scope_names(scopes)
+        self._authorize, self._redirect_uri = authorize, redirect_uri
+        self._store = store or TokenMemory()
+        self._wants_dpop = dpop
+        self._timeout, self._send = timeout, send
+        self._lock = threading.RLock()
+        self._known: Dict[str, Optional[TokenRecord]] = {}   # by endpoint; guarded by _lock
+        # By endpoint: whether a token that was not used yet was "known", by "refresh" or "grant".
+        self._unproven: Dict[str, str] = {}
+        self._nonces: Dict[str, str] = {}         # that servers want in proofs, by origin
+        self._proof_signer: Optional[Signer] = None
+        self._tried: List[str] = []               # what the search for documents has met
+
+    # ---- what a Client asks
+
+    @property
+    def extensions(self) -> dict:
+        """The protocol extensions that a client declares which gets its tokens so."""
+        is_exchange = isinstance(self._assertion, TokenExchange)
+        name = GRANT_EXTENSIONS.get("token_exchange" if is_exchange else self._grant)
+        return {name: {}} if name else {}
+
+    def has_token(self, url: str) -> bool:
+        """Return whether there is a token for an endpoint."""
+        with self._lock:
+            return self._find(url) is not None
+
+    def build_headers(self, method: str, url: str) -> Headers:
+        """Return what to send with a request: nothing where no token is known for the endpoint."""
+        with self._lock:
+            record = self._find(url)
+            if record is None:
+                return {}
+            if record.refresh_token and record.expires_at is not None and (
+                    record.expires_at < time.time() + CLOCK_SKEW_SECONDS):
+                with contextlib.suppress(MCPKitError):        # the server will say what is wrong
+                    record = self._refresh(self._read_issuer(record.issuer), record, url)
+            headers = {"Authorization": record.authorization}
+            if record.token_type == "DPoP":
+                headers["DPoP"] = self._prove(method, url, record.access_token)
+            return headers
+
+    def handle_challenge(self, url: str, answer: Incoming, sent: Headers) -> bool:
+        """Do what the answer to a request asks of us; return whether to send it again.
+
+        `sent` is what `build_headers` gave. Raises MCPKitError where nothing can be done.
+        """
+        demand = read_demand(answer.headers)
+        with self._lock:
+            if answer.status != 401:
+                self._unproven.pop(url, None)
+            if answer.status not in (401, 403) or answer.status == 403 and (
+                    demand.error != "insufficient_scope"):
+                return False
+            if self._learn_nonce(url, answer.headers, demand.error):
+                return True
+            record = self._find(url)
+            if record is not None and record.authorization != sent.get("Authorization"):
+                return True                       # another thread was quicker
+            if answer.status == 403:
+                return self._step_up(url, demand, record)
+            return self._obtain(url, demand, record)
+
+    def log_in(self, url: str) -> TokenRecord:
+        """Get a token for an endpoint, though it has not asked for one, unless there is one."""
+        with self._lock:
+            if self._find(url) is None:
+                self._obtain(url, AuthChallenge(), None)
+            return self._known[url]
+
+    def log_out(self, url: str) -> int:
+        """Forget the tokens for an endpoint, and return how many there were."""
+        with self._lock, self._store.locked() as tokens:
+            self._known.pop(url, None)
+            return tokens.drop(lambda record: url in record.endpoints)
+
+    # ---- from a challenge to a token
+
+    def _find(self, url: str) -> Optional[TokenRecord]:
+        if url not in self._known:
+            self._known[url] = self._store.read().find_endpoint(url)
+        return self._known[url]
+
+    def _keep(self, tokens: Tokens, record: TokenRecord, url: str, how: str) -> TokenRecord:
+        endpoints = tuple(dict.fromkeys((*record.endpoints, url)))
+        self._known[url] = record = record._replace(endpoints=endpoints)
+        self._unproven[url] = how
+        tokens.put(record)
+        return record
+
+    def _learn_nonce(self, url: str, headers: Headers, error: str) -> bool:
+        """Take the nonce that a server wants in proofs; return whether that is all it wants."""
+        nonce = headers.get("dpop-nonce")
+        if nonce is None or error != "use_dpop_nonce":
+            return False
+        origin = split_resource(url.partition("?")[0])[0]
+        is_new = self._nonces.get(origin) != nonce
+        self._nonces[origin] = nonce
+        return is_new
+
+    def _step_up(self, url: str, demand: AuthChallenge, record: Optional[TokenRecord]) -> bool:
+        """Get a token with more scopes, unless the one that was refused has them."""
+        if record is not None and set(demand.scopes) <= set(record.granted):
+            wanted = " ".join(demand.scopes) or "more, without saying which"
+            raise ProtocolError(f"the token is refused (HTTP 403): the server wants the scopes "
+                                f"{wanted}, and the token has "
+                                f"{' '.join(record.granted) or 'none that is named'}, so that "
+                                "another login would give no more")
+        return self._obtain(url, demand, record, may_refresh=False)
+
+    def _obtain(self, url: str, demand: AuthChallenge, refused: Optional[TokenRecord],
+                may_refresh: bool = True) -> bool:
+        """Get a token for an endpoint in place of one that was refused.
+
+        Returns whether there is one; False where only a login could give it, which is not ours.
+        """
+        how = self._unproven.get(url)
+        if how == "grant" and may_refresh and refused is not None:
+            raise ProtocolError("the server refuses (HTTP 401) the token that "
+                                f"{refused.issuer} has just given for it")
+        if self._grant == "stored" and refused is None:
+            return self._advise(url, demand, None)
+        self._tried = []
+        resource = self._read_resource(url, demand.metadata_url)
+        issuer = self._read_issuer(self._choose_issuer(resource))
+        if may_refresh and how != "refresh" and self._take_known(issuer, resource, refused, url):
+            return True
+        if self._grant == "stored":
+            return self._advise(url, demand, refused)
+        known = self._store.read().find(issuer.name, resource.name)
+        is_login = self._grant == "authorization_code"
+        scopes = choose_scopes(self._scopes, demand, resource, issuer,
+                               known.scopes if known else (), is_login)
+        asked = self._ask_person if is_login else self._ask_issuer
+        record = asked(issuer, resource.name, scopes, known.client if known else None)
+        with self._store.locked() as tokens:
+            self._keep(tokens, record, url, "grant")
+        return True
+
+    def _advise(self, url: str, demand: AuthChallenge, refused: Optional[TokenRecord]) -> bool:
+        """Say how to log in, where it is a login that the server wants."""
+        import shlex
+        command = f"{os.path.basename(__file__)} login {shlex.quote(url)}"
+        if refused is not None and demand.error == "insufficient_scope":
+            scopes = dict.fromkeys((*refused.scopes, *demand.scopes))
+            raise ProtocolError("the server wants more than the token allows (HTTP 403): run: "
+                                + " --scope ".join((command, *map(shlex.quote, scopes))))
+        if demand.metadata_url is None and self._find_document(
+                list_resource_metadata_urls(url, None)) is None:
+            return False
+        raise ProtocolError(f"the server wants a login (HTTP 401): run: {command}")
+
+    def _take_known(self, issuer: Issuer, resource: Resource, refused: Optional[TokenRecord],
+                    url: str) -> bool:
+        """Use what is known of an issuer and resource: a newer token, or a refreshed one."""
+        known = self._store.read().find(issuer.name, resource.name)
+        if known is None:
+            return False
+        if refused is None or known.access_token != refused.access_token:
+            with self._store.locked() as tokens:
+                self._keep(tokens, known, url, "known")
+            return True
+        try:
+            return known.refresh_token is not None and bool(self._refresh(issuer, known, url))
+        except GrantError as error:               # it has ended: only a login helps
+            if error.code == "invalid_client":    # with a client that is registered anew
+                with self._store.locked() as tokens:
+                    tokens.drop(lambda record: record.client == known.client)
+            return False
+
+    def _choose_issuer(self, resource: Resource) -> str:
+        """Return who shall issue our token; a client_id is known to one issuer only."""
+        if self._issuer is None:
+            if self._client_id is not None:
+                self._issuer = resource.issuers[0]
+            return resource.issuers[0]
+        if self._issuer not in resource.issuers:
+            # Spec: Authorization Server Binding.
+            raise ProtocolError(f"the server's tokens now come from {', '.join(resource.issuers)}, "
+                                f"but the client_id is known to {self._issuer}: nothing was sent")
+        return self._issuer
+
+    # ---- documents
+
+    def _read_resource(self, url: str, named: Optional[str]) -> Resource:
+        """Return what the server says of its tokens; without a word, its own origin issues them."""
+        check_secure_url("a server that is sent tokens", url)
+        if named is not None:
+            check_their_url("the resource metadata", named, url)
+        document = self._find_document(list_resource_metadata_urls(url, named))
+        if document is not None:
+            return parse_resource_metadata(document, url)
+        # Spec: 2025-03-26 basic/authorization, Authorization Base URL: before there was any.
+        name = list_resource_names(url)[0]
+        return Resource(name, (check_issuer(split_resource(name)[0], url),))
+
+    def _read_issuer(self, name: str) -> Issuer:
+        document = self._find_document(list_issuer_metadata_urls(name))
+        if document is None:
+            raise ProtocolError(f"no metadata of the authorization server {name} was found: "
+                                + "; ".join(self._tried))
+        return parse_issuer_metadata(document, name)
+
+    def _find_document(self, urls: List[str]) -> Optional[dict]:
+        """Return the first JSON object that is found at one of some URLs.
+
+        A server that fails (5xx) ends it: what it cannot say now may matter.
+        """
+        for url in urls:
+            status, headers, data = self._send("GET", url, None, {}, self._timeout)
+            kind = parse_media_type(headers.get("content-type")) or "no content type"
+            self._tried.append(f"{url} gave HTTP {status}, {kind}")
+            document = parse_document(data) if status == 200 else None
+            if document is not None:
+                return document
+            if status >= 500:
+                raise ProtocolError("the login stops at a server that fails: "
+                                    + "; ".join(self._tried))
+        return None
+
+    # ---- grants
+
+    def _identify(self, issuer: Issuer, redirect_uri: str, scopes: Tuple[str, ...],
+                  known: Optional[ClientIdentity]) -> ClientIdentity:
+        """Return who we are to an issuer. Spec: client-registration, in its order."""
+        if self._client_id is not None:
+            method = choose_auth_method(issuer, bool(self._client_secret), bool(self._signer))
+            return ClientIdentity(self._client_id, self._client_secret, method, redirect_uri)
+        if self._client_metadata_url is not None and issuer.reads_client_metadata:
+            method = choose_auth_method(issuer, False, bool(self._signer))
+            return ClientIdentity(self._client_metadata_url, None, method, redirect_uri)
+        if known is not None and known.redirect_uri == redirect_uri:
+            return known
+        if issuer.registration_endpoint is None:
+            raise ProtocolError(f"{issuer.name} registers no clients by itself: register one there "
+                                "by hand, and give its id (--client-id, client_id=)")
+        request = build_registration(issuer, self._client_name, self._application_type,
+                                     redirect_uri, scopes)
+        status, _, data = self._send("POST", issuer.registration_endpoint, format_message(request),
+                                     {"Content-Type": JSON_TYPE}, self._timeout)
+        document = parse_document(data) or {}
+        if status not in (200, 201):
+            raise GrantError(str(document.get("error") or f"HTTP {status}"), str(document.get(
+                "error_description") or "it registers no such client"), issuer.name)
+        return parse_registration(document, issuer, redirect_uri)
+
+    def _ask_person(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
+                    known: Optional[ClientIdentity]) -> TokenRecord:
+        """Have a person log in, and redeem the code of it."""
+        import secrets
+        check_can_log_in(issuer)
+        with contextlib.ExitStack() as stack:
+            authorize, redirect_uri = self._authorize, self._redirect_uri
+            if authorize is None:
+                listener = stack.enter_context(RedirectListener(known and known.redirect_uri))
+                authorize, redirect_uri = listener.authorize, listener.redirect_uri
+            client = self._identify(issuer, redirect_uri, scopes, known)
+            state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+            answer = authorize(build_login_url(issuer, client, resource, scopes, state, verifier))
+        form = {"grant_type": "authorization_code", "code": read_redirect(answer, state, issuer),
+                "redirect_uri": redirect_uri, "code_verifier": verifier, "resource": resource}
+        return self._redeem(issuer, form, self._build_blank(issuer, resource, scopes, client))
+
+    def _ask_issuer(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
+                    known: Optional[ClientIdentity]) -> TokenRecord:
+        """Get a token without a person."""
+        form = {"grant_type": GRANTS[self._grant][0], "resource": resource}
+        if self._assertion is not None:
+            form["assertion"] = (self._assertion if isinstance(self._assertion, str)
+                                 else self._assertion(issuer.name, resource))
+        if scopes:
+            form["scope"] = " ".join(scopes)
+        client = self._identify(issuer, self._redirect_uri, scopes, known)
+        return self._redeem(issuer, form, self._build_blank(issuer, resource, scopes, client))
+
+    def _build_blank(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
+                     client: ClientIdentity) -> TokenRecord:
+        return TokenRecord(issuer.name, resource, client, "",
+                           "DPoP" if self._wants_dpop else "Bearer", scopes)
+
+    def _refresh(self, issuer: Issuer, record: TokenRecord, url: str) -> TokenRecord:
+        """Renew a token, unless somebody with the same store has done it meanwhile."""
+        with self._store.locked() as tokens:
+            newest = tokens.find(record.issuer, record.resource) or record
+            if newest.access_token == record.access_token:
+                form = {"grant_type": "refresh_token", "refresh_token": record.refresh_token,
+                        "resource": record.resource}
+                newest = self._redeem(issuer, form, record)
+            return self._keep(tokens, newest, url, "refresh")
+
+    def _redeem(self, issuer: Issuer, form: dict, asked: TokenRecord) -> TokenRecord:
+        """Send a form to the token endpoint, and return the record of what it gives."""
+        assertion = ""
+        if asked.client.auth_method == "private_key_jwt":
+            import secrets
+            claims = build_client_claims(asked.client.client_id, issuer.name,
+                                         secrets.token_urlsafe(16), time.time())
+            assertion = build_jwt({"typ": "JWT"}, claims, self._find_signer().sign)
+        headers, more = CLIENT_AUTH[asked.client.auth_method](asked.client, assertion)
+        body = format_form({**form, **more}).encode("ascii")
+        for _ in range(2):
+            proof = ({"DPoP": self._prove("POST", issuer.token_endpoint, None)}
+                     if asked.token_type == "DPoP" else {})
+            status, answered, data = self._send(
+                "POST", issuer.token_endpoint, body,
+                {"Content-Type": FORM_TYPE, **headers, **proof}, self._timeout)
+            answer = parse_document(data) or {}
+            if not self._learn_nonce(issuer.token_endpoint, answered, answer.get("error", "")):
+                break
+        return parse_token_answer(status, answer, asked, time.time())
+
+    # ---- keys
+
+    def _find_signer(self) -> Signer:
+        if self._signer is None:
+            raise UsageError("this client proves itself with a key: give its key_file")
+        return self._signer
+
+    def _prove(self, method: str, url: str, access_token: Optional[str]) -> str:
+        """Return a DPoP proof for one request."""
+        import secrets
+        if self._proof_signer is None:
+            self._proof_signer = self._store.open_signer()
+        nonce = self._nonces.get(split_resource(url.partition("?")[0])[0])
+        claims = build_proof_claims(method, url, secrets.token_urlsafe(16), time.time(),
+                                    access_token, nonce)
+        header = {"typ": "dpop+jwt", "jwk": self._proof_signer.public_jwk}
+        return build_jwt(header, claims, self._proof_signer.sign)
+
+
+class TokenExchange:
+    """An `assertion` for OAuth: what an identity provider gives in exchange for a login to it.
+
+    `url` is the provider's token endpoint, `subject_token` the token of the login (an ID token),
+    `client_id` (and `client_secret`) ours there. Spec: extension enterprise-managed-authorization.
+    """
+
+    def __init__(self, url: str, subject_token: str, client_id: str,
+                 client_secret: Optional[str] = None, *, subject_type: str = "id_token",
+                 requested_type: str = "id-jag", timeout: float = 30.0,
+                 send: Callable = send_once):
+        check_secure_url("an identity provider", url)
+        self._url, self._timeout, self._send = url, timeout, send
+        self._client = ClientIdentity(client_id, client_secret,
+                                      "client_secret_basic" if client_secret else "none")
+        self._form = {"grant_type": TOKEN_EXCHANGE, "subject_token": subject_token,
+                      "subject_token_type": TOKEN_TYPE + subject_type,
+                      "requested_token_type": TOKEN_TYPE + requested_type}
+
+    def __call__(self, issuer: str, resource: str) -> str:
+        """Return a token that the issuer of a resource's tokens takes as an assertion."""
+        headers, more = CLIENT_AUTH[self._client.auth_method](self._client, "")
+        form = {**self._form, **more, "audience": issuer, "resource": resource}
+        status, _, data = self._send("POST", self._url, format_form(form).encode("ascii"),
+                                     {"Content-Type": FORM_TYPE, **headers}, self._timeout)
+        answer = parse_document(data) or {}
+        token = answer.get("access_token")
+        if status != 200 or not isinstance(token, str):
+            raise GrantError(str(answer.get("error") or f"HTTP {status}"),
+                             str(answer.get("error_description") or ""), self._url)
+        return token
+
+
+# ---- the way to the browser and back
+
+class RedirectListener:
+    """Waits on this machine for the browser to come back from a login. Spec: RFC 8252, 7.3."""
+
+    def __init__(self, wanted_uri: Optional[str] = None):
+        import queue
+        self._answers: queue.Queue = queue.Queue()
+        port = urllib.parse.urlsplit(wanted_uri).port if wanted_uri else None
+        try:
+            self._server = self._open_server(port or 0)
+        except OSError:                           # taken: another one means another registration
+            self._server = self._open_server(0)
+        self.redirect_uri = f"http://127.0.0.1:{self._server.server_address[1]}{REDIRECT_PATH}"
+        threading.Thread(target=self._server.serve_forever, args=(STOP_LOOK_SECONDS,),
+                         daemon=True).start()
+
+    def _open_server(self, port: int) -> Any:
+        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+        answers = self._answers
+
+        class Handler(BaseHTTPRequestHandler):
+            """Takes the one GET that matters; a browser asks for icons, too."""
+
+            timeout = 10.0
+
+            def handle(self) -> None:
+                """Serve a browser, which may hang up at any time."""
+                with contextlib.suppress(OSError):
+                    super().handle()
+
+            def do_GET(self) -> None:
+                """Take the answer of the login, and tell the person what to do next."""
+                is_answer = self.path.partition("?")[0] == REDIRECT_PATH
+                body = b"You can close this page: the rest happens where you started the login.\n"
+                self.send_response(200 if is_answer else 404)
+                self.send_header("Content-Type", "text/plain; charset=utf-8")
+                self.send_header("Content-Length", str(len(body) if is_answer else 0))
+                self.send_header("Connection", "close")
+                self.end_headers()
+                if is_answer:
+                    self.wfile.write(body)
+                    answers.put(self.path)
+
+            def log_message(self, *_: Any) -> None:
+                """Log nothing: the path holds the code."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        server.daemon_threads = True
+        return server
+
+    def __enter__(self) -> RedirectListener:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def authorize(self, url: str) -> str:
+        """Open the browser at a URL, and return the one to which it was sent back."""
+        import queue
+        import webbrowser
+        log_line(f"mcpkit: log in with your browser: {url}")
+        webbrowser.open(url)
+        try:
+            return self._answers.get(timeout=LOGIN_SECONDS)
+        except queue.Empty:
+            raise TransportError(f"nobody has logged in for {LOGIN_SECONDS:g} s",
+                                 timed_out=True) from None
+
+
+# ---- tokens and keys in files
+
+def find_config_folder() -> str:
+    """Return the folder for what mcpkit keeps of its user."""
+    if os.name == "nt":
+        base = os.environ.get("APPDATA") or os.path.expanduser("~")
+    else:
+        # Spec: XDG Base Directory: a relative path is to be ignored.
+        base = os.environ.get("XDG_CONFIG_HOME", "")
+        base = base if os.path.isabs(base) else os.path.expanduser("~/.config")
+    return os.path.join(base, "mcpkit")
+
+
+class TokenMemory:
+    """Tokens that are kept for as long as this object."""
+
+    def __init__(self) -> None:
+        self._tokens = Tokens()
+
+    def read(self) -> Tokens:
+        """Return all tokens."""
+        return self._tokens
+
+    def locked(self) -> Any:
+        """Return a context that yields the tokens; an OAuth changes them under its own lock."""
+        return contextlib.nullcontext(self._tokens)
+
+    def open_signer(self) -> Signer:
+        """Return a Signer with a new key, to which tokens are bound."""
+        return Signer(None)
+
+
+class TokenFile:
+    """Tokens that are kept in a file, which its owner alone may read; None: that of the commands.
+
+    Several processes may share one: it is locked while it changes, and replaced as a whole.
+    """
+
+    def __init__(self, path: Optional[str] = None):
+        self._path = path or os.path.join(find_config_folder(), "tokens.json")
+
+    def read(self) -> Tokens:
+        """Return all tokens; none where there is no file, or one that cannot be read."""
+        try:
+            with open(self._path, "rb") as file:
+                return parse_tokens(parse_document(file.read()))
+        except OSError:                           # whoever writes there is told why
+            return Tokens()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Tokens]:
+        """Yield the tokens while nobody else can change them; what was changed is written."""
+        with lock_path(self._path):
+            tokens = self.read()
+            before = tokens.to_json()
+            yield tokens
+            if tokens.to_json() != before:
+                self._write(format_message(tokens.to_json()))
+
+    def _write(self, data: bytes) -> None:
+        new = f"{self._path}.{os.getpid()}.new"
+        try:
+            with open_private(new) as file:
+                file.truncate()
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, self._path)
+        except OSError:                           # a full disk, say: the old file is as it was
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            raise
+
+    def open_signer(self) -> Signer:
+        """Return the Signer whose key tokens are bound to, made where there is none."""
+        path = os.path.join(os.path.dirname(self._path), "dpop.pem")
+        with lock_path(path):
+            return Signer(path, may_make=True)
+
+
+def open_private(path: str) -> Any:
+    """Return a file to write that only its owner can read, made where it is missing."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    return os.fdopen(descriptor, "r+b")
+
+
+@contextlib.contextmanager
+def lock_path(path: str) -> Iterator[None]:
+    """Keep a file to ourselves during the block; its folder is made where it is missing.
+
+    Raises TransportError when somebody else does not let it go, UsageError where nothing can be
+    written.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+        with open_private(path + ".lock") as lock:
+            while not _try_lock(lock):
+                if time.monotonic() > deadline:
+                    raise TransportError(f"another process has kept {path} locked for "
+                                         f"{LOCK_SECONDS:g} s", timed_out=True)
+                time.sleep(0.05)
+            yield                                 # closing the file lets go
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _try_lock(file: Any) -> bool:
+    try:
+        if os.name == "nt":
+            import msvcrt
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+NO_PASSPHRASE = ("-passin", "pass:")      # or openssl would ask the terminal for one, and wait
+
+
+class Signer:
+    """Signs with the P-256 key in a PEM file, by the openssl program, which alone reads the key.
+
+    With `may_make` a missing file is made; without a path the key lives as long as this object.
+    """
+
+    def __init__(self, path: Optional[str], may_make: bool = False):
+        import shutil
+        self._openssl = shutil.which("openssl")
+        if self._openssl is None:
+            raise UsageError("signatures are made by the openssl program, which is not found: "
+                             "install it, or do without key_file and dpop")
+        if path is None:
+            import tempfile
+            import weakref
+            folder = tempfile.mkdtemp(prefix="mcpkit-")
+            weakref.finalize(self, shutil.rmtree, folder, True)
+            path, may_make = os.path.join(folder, "key.pem"), True
+        self._path = path
+        if may_make and not os.path.exists(path):
+            with open_private(path) as file:
+                file.write(self._run("ecparam", "-name", "prime256v1", "-genkey", "-noout"))
+        if not os.path.isfile(path):
+            raise UsageError(f"there is no key file {path}")
+        if os.name == "posix" and os.stat(path).st_mode & 0o077:
+            raise UsageError(f"others can read the key in {path}: chmod 600 {path}")
+        self.public_jwk = parse_public_key(self._run(
+            "ec", "-in", path, *NO_PASSPHRASE, "-pubout", "-outform", "DER"))
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the signature of some bytes, in DER."""
+        return self._run("dgst", "-sha256", *NO_PASSPHRASE, "-sign", self._path, data=data)
+
+    def _run(self, *words: str, data: bytes = b"") -> bytes:
+        import subprocess
+        try:
+            done = subprocess.run([self._openssl, *words], input=data, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=30.0)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UsageError(f"openssl does not run: {error}") from None
+        if done.returncode:
+            raise UsageError(f"openssl {words[0]} failed: {shorten(done.stderr.strip())}")
+        return done.stdout
+
+
+# =============================================================================================
+# 25. CONFIGURATION FILES
+# =============================================================================================
+# In: a file in which a client, of whatever make, keeps its servers. Out: how each is reached.
+# There is no standard, so what is read is what the dialects have in common. Any value in such a
+# file may be a secret: no error says one, and `hide_secrets` takes them out of all else.
+
+# Where servers are kept: first those of a project, in its folder.
+PROJECT_FILES = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json",
+                 ".gemini/settings.json", ".kiro/settings/mcp.json", ".amazonq/mcp.json",
+                 ".roo/mcp.json")
+# Then those of the user; {settings} is the folder where programs keep their settings.
+USER_FILES = ("~/.claude.json", "{settings}/Claude/claude_desktop_config.json",
+              "{settings}/Code/User/mcp.json", "~/.cursor/mcp.json",
+              "~/.codeium/windsurf/mcp_config.json", "~/.gemini/settings.json",
+              "~/.kiro/settings/mcp.json", "~/.aws/amazonq/mcp.json", "~/.lmstudio/mcp.json",
+              "~/.copilot/mcp-config.json")
+
+# The members in which a file has its servers, from the outside inwards; {folder} is the project.
+SERVER_MEMBERS = (("projects", "{folder}", "mcpServers"), ("mcpServers",), ("servers",),
+                  ("mcp", "servers"))
+URL_MEMBERS = ("url", "serverUrl", "httpUrl")
+# What `type` says, in small letters alone, to the kind of server.
+SERVER_KINDS = {"stdio": "stdio", "local": "stdio", "http": "http", "streamablehttp": "http",
+                "sse": "http", "remote": "http"}
+MIN_SECRET = 6                     # what is shorter is no secret, and may be part of any word
+MAX_SHORTENED = 10_000             # characters of a text in which something was shortened
+
+
+class ServerEntry(NamedTuple):
+    """How one server is reached, in the words of Client: `target` is a URL, or a command.
+
+    `hidden` has what must not be shown, to what is shown in its place.
+    """
+
+    target: Union[str, List[str]]
+    headers: Headers = {}
+    env: Dict[str, str] = {}
+    cwd: Optional[str] = None
+    hidden: Dict[str, str] = {}
+
+
+def parse_config(data: bytes, source: str, folder: str = "") -> Dict[str, Any]:
+    """Return the servers in a file as they stand there, by name; `folder` is the project's.
+
+    The file is JSON, with or without comments, trailing commas, and a byte order mark. Raises
+    UsageError that names `source`, the line and the column.
+    """
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        config = json.loads(blank_comments(data.decode(encoding)))
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{source}:{error.lineno}:{error.colno}: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source} cannot be read: {error}") from None
+    servers: Dict[str, Any] = {}
+    for members in SERVER_MEMBERS:
+        part = config
+        for member in members:
+            part = part.get(member.format(folder=folder)) if isinstance(part, dict) else None
+        servers = {**(part if isinstance(part, dict) else {}), **servers}
+    return servers
+
+
+# Each takes strings too, so that what looks like a comment or comma in one stays in it.
+_COMMENTS = r'(?s)("(?:[^"\\\n]|\\.)*"?)|//[^\n]*|/\*(?:.*?\*/|.*)'
+_TRAILING_COMMAS = r'(?s)("(?:[^"\\\n]|\\.)*"?)|,(?=\s*[\]}])'
+
+
+def blank_comments(text: str) -> str:
+    """Return JSON text with blanks for comments and trailing commas: all else keeps its place."""
+    for pattern in (_COMMENTS, _TRAILING_COMMAS):
+        text = re.sub(pattern, lambda match: (
+            match.group(1) or re.sub(r"\S", " ", match.group())), text)
+    return text
+
+
+def resolve_server(name: str, entry: Any, source: str,
+                   find_variable: Callable[[str], Optional[str]]) -> ServerEntry:
+    """Return how a server in a file is reached; UsageError, without values, where it cannot be."""
+    try:
+        kind, hidden = find_kind(entry), {}
+        check_variables(entry, find_variable)
+        parts = {member: read_texts(fill_in(entry[member], find_variable, hidden), shapes, member)
+                 for member, shapes in ENTRY_MEMBERS.items() if entry.get(member) is not None}
+        target = _build_target[kind](parts)
+        for header, value in parts.get("headers", {}).items():
+            check_header(header, value)
+    except UsageError as error:
+        raise UsageError(f"{source}: the server {shorten(name)} {error}") from None
+    hidden.update(dict.fromkeys((*parts.get("env", {}).values(),
+                                  *parts.get("headers", {}).values()), "***"))
+    hidden.update(hide_target(target, name))
+    return ServerEntry(target, parts.get("headers", {}), parts.get("env", {}), parts.get("cwd"),
+                       hidden)
+
+
+def hide_target(target: Union[str, List[str]], name: str) -> Dict[str, str]:
+    """Return what to hide of a server's target: a program's mere name is no secret."""
+    if not isinstance(target, str):
+        return {words: name for words in (target[0], " ".join(target)) if " " in words}
+    path = "/" + target.partition("://")[2].partition("/")[2]
+    return {path: "***", path.partition("?")[0]: "***", target: name}
+
+
+def find_kind(entry: Any) -> str:
+    """Return "stdio" or "http", as a server's `type` says or else its other members."""
+    if not isinstance(entry, dict):
+        raise UsageError("is no object")
+    has = {"stdio": "command" in entry, "http": any(name in entry for name in URL_MEMBERS)}
+    word = entry.get("type", "stdio" if has["stdio"] else "http")
+    kind = SERVER_KINDS.get(re.sub("[^a-z]", "", str(word).lower()))
+    if kind is None:
+        raise UsageError(f"is of an unknown type, {shorten(word)}: stdio, http and sse are known")
+    if not has[kind]:
+        raise UsageError("has neither command nor url" if "type" not in entry else
+                         f"is of type {shorten(word)} but has no "
+                         + ("command" if kind == "stdio" else "url"))
+    return kind
+
+
+# The members of an entry that count, and the types that each may be of.
+ENTRY_MEMBERS = {"command": (str, list), "args": (list,), "env": (dict,), "cwd": (str,),
+                 "headers": (dict,), **dict.fromkeys(URL_MEMBERS, (str,))}
+_MEMBER_TYPES = {str: "a text", list: "a list of texts", dict: "an object of texts"}
+
+
+def read_texts(value: Any, shapes: tuple, member: str) -> Any:
+    """Return a member as texts: numbers and booleans are written out, null members left out."""
+    if str in shapes and isinstance(value, (str, int, float)):
+        return value if isinstance(value, str) else json.dumps(value)
+    if list in shapes and isinstance(value, list):
+        return [read_texts(part, (str,), member) for part in value]
+    if dict in shapes and isinstance(value, dict):
+        return {name: read_texts(part, (str,), member) for name, part in value.items()
+                if part is not None}
+    raise UsageError(f"has a member {member} that is not "
+                     + " or ".join(_MEMBER_TYPES[shape] for shape in shapes))
+
+
+def _build_command(parts: Dict[str, Any]) -> List[str]:
+    command = parts.get("command") or ""
+    command = [*([command] if isinstance(command, str) else command), *parts.get("args", [])]
+    if not command[0]:
+        raise UsageError("has an empty command")
+    return command
+
+
+def _build_url(parts: Dict[str, Any]) -> str:
+    url = next((parts[name] for name in URL_MEMBERS if name in parts), "")
+    if not is_http_url(url):
+        raise UsageError("has a url that is no http or https URL")
+    return url
+
+
+_build_target: Dict[str, Callable] = {"stdio": _build_command, "http": _build_url}
+_VARIABLE = r"\$\{(?:env:)?((?:(?!\$\{)[^}])*)\}"
+
+
+def check_variables(entry: dict, find_variable: Callable[[str], Optional[str]]) -> None:
+    """Check that each variable is set that the members which count need."""
+    text = json.dumps([entry.get(member) for member in ENTRY_MEMBERS], ensure_ascii=False)
+    missing = [shorten(name) for name in dict.fromkeys(re.findall(_VARIABLE, text))
+               if ":-" not in name and find_variable(name) is None]
+    if missing:
+        several = len(missing) > 1
+        raise UsageError(f"needs the variable{'s' if several else ''} {' and '.join(missing)}, "
+                         f"which {'are' if several else 'is'} not set")
+
+
+def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
+            hidden: Dict[str, str]) -> Any:
+    """Return a value whose texts have ${NAME}, ${env:NAME} and ${NAME:-default} replaced.
+
+    What came from a variable is noted in `hidden`. See check_variables for one that is not set.
+    """
+    if isinstance(value, list):
+        return [fill_in(part, find_variable, hidden) for part in value]
+    if isinstance(value, dict):
+        return {name: fill_in(part, find_variable, hidden) for name, part in value.items()}
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: Any) -> str:
+        name, has_default, default = match.group(1).partition(":-")
+        found = find_variable(name) or ""
+        if has_default and not found:
+            return default
+        hidden[found] = match.group()
+        return found
+
+    return re.sub(_VARIABLE, replace, value)
+
+
+def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
+    """Return a text, or a JSON value with the texts in it, in which no secret is left."""
+    def hide(text: str) -> str:
+        for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
+            if len(secret) >= MIN_SECRET:
+                text = hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])
+        return text
+    return change_texts(value, hide)
+
+
+def hide_start(text: str, secret: str, name: str) -> str:
+    """Return a text without the beginning of a secret, where `shorten` has cut the rest off."""
+    if len(text) > MAX_SHORTENED:
+        return text
+    pattern = re.escape(secret[:MIN_SECRET]) + r".*?\.\.\."
+    return re.sub(pattern, lambda match: (
+        name + "..." if secret.startswith(match.group()[:-3]) else match.group()), text)
+
+
+def change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a JSON value with its texts changed; names of members stay."""
+    if isinstance(value, list):
+        return [change_texts(part, change) for part in value]
+    if isinstance(value, dict):
+        return {name: change_texts(part, change) for name, part in value.items()}
+    return change(value) if isinstance(value, str) else value
+
+
+def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
+    """Return a server's name, kind, source, and the host or program, which are no secrets."""
+    try:
+        kind = find_kind(entry)
+    except UsageError as error:
+        return {"name": name, "kind": "unusable", "where": f"it {error}", "source": source}
+    command = entry.get("command")
+    command = command[0] if isinstance(command, list) and command else command
+    url = next((entry[member] for member in URL_MEMBERS if member in entry), "")
+    match = re.match(r"https?://(?:[^/?#]*@)?([^/?#]+)", str(url))
+    where = (match.group(1) if match else "") if kind == "http" else (
+        re.split(r"[\\/]", str(command))[-1].split(" ")[0])
+    return {"name": name, "kind": kind, "where": where, "source": source}
+
+
+# =============================================================================================
+# 26. PROBE RULES
+# =============================================================================================
+# In: a way to send one raw HTTP request. Out: what the specification says of the answers.
+# A row of RULES is one rule; its function asks a Subject, which knows the right request, with
+# what the rule changes about it. No request runs, reads or changes anything of the server's.
+
+
+class RawResponse(NamedTuple):
+    """What came back for one raw request, as far as it was read."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    is_open: bool = False          # an event stream that had not ended when reading did
+
+    @property
+    def kind(self) -> str:
+        """The media type of the answer."""
+        return parse_media_type(self.headers.get("content-type"))
+
+    @property
+    def texts(self) -> List[bytes]:
+        """What may be JSON in it: the body, or the data of the events of a stream."""
+        if self.kind != STREAM_TYPE:
+            return [self.body]
+        return [event.data.encode("utf-8", "surrogatepass") for event
+                in SSEParser().feed(self.body) if event.event == "message" and event.data.strip()]
+
+    @property
+    def messages(self) -> List[dict]:
+        """The JSON objects in it."""
+        values = [find_json(text) for text in self.texts]
+        parts = [part for value in values
+                 for part in (value if isinstance(value, list) else [value])]
+        return [part for part in parts if isinstance(part, dict)]
+
+    @property
+    def response(self) -> dict:
+        """The JSON-RPC response in it, {} where there is none."""
+        return next((message for message in self.messages if "method" not in message), {})
+
+    @property
+    def result(self) -> Optional[dict]:
+        """The result in it, None where there is none."""
+        result = self.response.get("result")
+        return result if isinstance(result, dict) else None
+
+    @property
+    def code(self) -> Optional[int]:
+        """The code of the JSON-RPC error in it, None where there is none."""
+        error = self.response.get("error")
+        return error.get("code") if isinstance(error, dict) else None
+
+    def describe(self) -> str:
+        """Return it in a few words."""
+        if self.result is not None:
+            return f"HTTP {self.status} with a result"
+        if self.code is not None:
+            return f"HTTP {self.status} with error {shorten(self.code)}"
+        return f"HTTP {self.status}, {shorten(self.kind or 'no content type')}" + (
+            "" if self.body else ", no body")
+
+
+class Inapplicable(Exception):
+    """A rule that says nothing of this server; the text is why."""
+
+
+RawHeaders = List[Tuple[str, str]]          # as they are sent, also twice the same
+Send = Callable[[str, RawHeaders, bytes, Callable[[RawResponse], bool]], RawResponse]
+
+
+class ServerUnderTest:
+    """One server in one era: right requests to it, and what it answered.
+
+    `send(method, headers, body, is_enough)` sends one raw request and returns a Sighting: of an
+    event stream, what came soon after `is_enough(sighting)`.
+    """
+
+    FEATURES = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
+
+    def __init__(self, era: str, send: Send, is_local: bool = False):
+        self.era, self.is_local = era, is_local
+        self.version = LATEST_MODERN_VERSION if era == "modern" else LATEST_LEGACY_VERSION
+        self.session_id: Optional[str] = None
+        self.seen: List[RawResponse] = []                  # every answer, in order
+        self._send = send
+        self._count = 0
+        self._lists: Dict[str, List[dict]] = {}
+        self._is_initialized = False
+
+    @functools.cached_property
+    def opening(self) -> RawResponse:
+        """The answer to the first request of the era."""
+        if self.era == "modern":
+            return self.ask("server/discover")
+        return self.initialize(self.version)
+
+    @functools.cached_property
+    def listening(self) -> RawResponse:
+        """The start of the stream of a subscription to nothing."""
+        return self.ask("subscriptions/listen", {"notifications": {}}, id="listen")
+
+    @functools.cached_property
+    def getting(self) -> RawResponse:
+        """The answer to a GET, of a stream its start."""
+        return self.ask_http("GET")
+
+    @property
+    def capabilities(self) -> dict:
+        """What the server says that it has."""
+        found = (self.opening.result or {}).get("capabilities")
+        return found if isinstance(found, dict) else {}
+
+    def initialize(self, version: str) -> RawResponse:
+        """Send `initialize` for a version, as a client that knows no session yet."""
+        return self.ask("initialize", {"protocolVersion": version, "capabilities": {},
+                                       "clientInfo": {"name": "mcpkit", "version": __version__}},
+                        {HEADER_SESSION_ID: None, HEADER_PROTOCOL_VERSION: None})
+
+    def open_session(self) -> None:
+        """Go through the handshake, where the era has one."""
+        answer = self.opening
+        if self.era == "legacy":
+            version = (answer.result or {}).get("protocolVersion")
+            self.version = version if version in LEGACY_VERSIONS else self.version
+            self.session_id = answer.headers.get("mcp-session-id")
+            self.post(build_notification("notifications/initialized"))
+
+    def close_session(self) -> Optional[RawResponse]:
+        """End the session, if there is one, and return the answer."""
+        return self.ask_http("DELETE") if self.session_id is not None else None
+
+    def ask(self, method: str, params: Optional[dict] = None, headers: Optional[dict] = None,
+            meta: Optional[dict] = None, **members: Any) -> RawResponse:
+        """Send a request that is right but for what is given.
+
+        `headers` and `meta` replace or (None) leave out what would be there, `members` replace
+        those of the message itself. A header may be a list: it is sent so many times.
+        """
+        self._count += 1
+        params = dict(params or {})
+        if self.era == "modern":
+            params["_meta"] = without_none({
+                META_PROTOCOL_VERSION: self.version, META_CLIENT_CAPABILITIES: {},
+                META_CLIENT_INFO: {"name": "mcpkit", "version": __version__}, **(meta or {})})
+        message = build_request(f"probe-{self._count}", method, params or None)
+        return self.post({**message, **members}, headers)
+
+    def post(self, message: Any, headers: Optional[dict] = None) -> RawResponse:
+        """Send a message, or bytes that are none."""
+        method = message.get("method") if isinstance(message, dict) else None
+        data = message if isinstance(message, bytes) else encode_json(message).encode("utf-8")
+        sent = {"Content-Type": JSON_TYPE, "Accept": RPC_ACCEPT, **self._own_headers(method),
+                **(headers or {})}
+        is_listening = method == "subscriptions/listen"
+        return self._exchange("POST", sent, data, lambda seen: bool(
+            seen.messages if is_listening else seen.response))
+
+    def ask_http(self, method: str, headers: Optional[dict] = None) -> RawResponse:
+        """Send a request without a body."""
+        accept = {"Accept": STREAM_TYPE} if method == "GET" else {}
+        return self._exchange(method, {**accept, **self._own_headers(None), **(headers or {})},
+                              b"", lambda seen: True)
+
+    def _own_headers(self, method: Optional[str]) -> dict:
+        own: dict = {HEADER_PROTOCOL_VERSION: self.version}
+        if self.era == "modern":
+            return own if method is None else {**own, HEADER_METHOD: method}
+        return {**own, HEADER_SESSION_ID: self.session_id}
+
+    def _exchange(self, method: str, headers: dict, data: bytes,
+                  is_enough: Callable[[RawResponse], bool]) -> RawResponse:
+        pairs = [(name, value) for name, values in headers.items() if values is not None
+                 for value in (values if isinstance(values, list) else [values])]
+        answer = self._send(method, pairs, data, is_enough)
+        self.seen.append(answer)
+        return answer
+
+    def read_pages(self, method: str) -> List[dict]:
+        """Return the pages of a list, at most MAX_PROBE_PAGES; each is read once."""
+        if method not in self._lists:
+            pages: List[dict] = []
+            self._lists[method] = pages
+            cursor: Any = None
+            while len(pages) < MAX_PROBE_PAGES and (not pages or cursor is not None):
+                answer = self.ask(method, None if cursor is None else {"cursor": cursor})
+                if answer.result is None:
+                    break
+                pages.append(answer.result)
+                cursor = answer.result.get("nextCursor")
+        return self._lists[method]
+
+    def read_tools(self) -> List[Any]:
+        """Return the tools of all pages; raises Inapplicable where there are none."""
+        pages = self.read_pages("tools/list") if "tools" in self.capabilities else []
+        tools = [tool for page in pages for tool in find_list(page.get("tools"))]
+        if not tools:
+            raise Inapplicable("no tools")
+        return tools
+
+    def read_lists(self) -> Dict[str, List[dict]]:
+        """Return the pages of every list that the server declares, by feature."""
+        return {feature: self.read_pages(method) for feature, method in self.FEATURES.items()
+                if feature in self.capabilities}
+
+    @property
+    def harmless(self) -> str:
+        """The method of a request that every server of the era answers, and that does nothing."""
+        return "server/discover" if self.era == "modern" else "ping"
+
+
+# ---- What a rule's function returns: a sentence's end, None where all is right. What each rule_
+# function looks for, and how the sentence begins, is in its row of RULES.
+
+def expect(answer: RawResponse, status: int, *codes: int) -> Optional[str]:
+    """Return what is wrong about a refusal."""
+    if answer.status == status and (not codes or answer.code in codes):
+        return None
+    wanted = f" with error {' or '.join(map(str, codes))}" if codes else ""
+    return f"was answered with {answer.describe()}, not HTTP {status}{wanted}"
+
+
+def expect_result(answer: RawResponse) -> Optional[str]:
+    """Return what is wrong about the answer to a right request."""
+    if answer.status == 200 and answer.result is not None:
+        return None
+    return f"was answered with {answer.describe()}, not with a result"
+
+
+def refuse_result(answer: RawResponse) -> Optional[str]:
+    """Return what is wrong about the answer to a request that must not be served."""
+    if answer.result is None and answer.status < 500:
+        return None
+    return f"was answered with {answer.describe()}, not refused"
+
+
+# ---- openings
+
+def rule_discover(subject: ServerUnderTest) -> Optional[str]:
+    result = subject.opening.result
+    if result is None:
+        return expect_result(subject.opening)
+    versions = find_list(result.get("supportedVersions"))
+    if subject.version not in versions:
+        return f"names {shorten(result.get('supportedVersions'))}, without {subject.version}"
+    return None if isinstance(result.get("capabilities"), dict) else "has no capabilities"
+
+
+def rule_server_info(subject: ServerUnderTest) -> Optional[str]:
+    meta = (subject.opening.result or {}).get("_meta")
+    return find_implementation_fault((meta if isinstance(meta, dict) else {}).get(
+        META_SERVER_INFO))
+
+
+def find_implementation_fault(info: Any) -> Optional[str]:
+    """Return what an Implementation lacks."""
+    if isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(
+            info.get("version"), str):
+        return None
+    return f"is {shorten(info)}; it must have a name and a version"
+
+
+def rule_initialize(subject: ServerUnderTest) -> Optional[str]:
+    result = subject.opening.result
+    if result is None:
+        return expect_result(subject.opening)
+    if result.get("protocolVersion") not in LEGACY_VERSIONS:
+        return f"agreed on {shorten(result.get('protocolVersion'))}, which is no such version"
+    if not isinstance(result.get("capabilities"), dict):
+        return "has no capabilities"
+    fault = find_implementation_fault(result.get("serverInfo"))
+    return None if fault is None else f"has a serverInfo that {fault}"
+
+
+def rule_initialize_unknown(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.initialize(UNKNOWN_VERSION)
+    version = (answer.result or {}).get("protocolVersion")
+    session_id = answer.headers.get("mcp-session-id")
+    if session_id is not None:
+        subject.ask_http("DELETE", {HEADER_SESSION_ID: session_id})
+    if version == UNKNOWN_VERSION:
+        return f"agreed on {UNKNOWN_VERSION}, which there is not"
+    return f"was answered with {answer.describe()}" if answer.status >= 500 else None
+
+
+def rule_ping(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.ask("ping")
+    return expect_result(answer) or (
+        f"was answered with {shorten(answer.result)}; it must be {{}}"
+        if set(answer.result or {}) - {"_meta"} else None)
+
+
+def rule_lists_answer(subject: ServerUnderTest) -> Optional[str]:
+    missing = [f"{feature}, but {ServerUnderTest.FEATURES[feature]} gives no list of them"
+               for feature, pages in subject.read_lists().items()
+               if not pages or not all(isinstance(page.get(feature), list) for page in pages)]
+    return f"names {missing[0]}" if missing else None
+
+
+# ---- headers and _meta
+
+def send_header(name: str, value: Any) -> Callable[[ServerUnderTest], RawResponse]:
+    """Return what sends a harmless request with one header changed."""
+    return lambda subject: subject.ask(subject.harmless, headers={name: value})
+
+
+def mismatch(name: str, value: Any) -> Callable[[ServerUnderTest], Optional[str]]:
+    """Return the function of a rule: this header makes the request a HeaderMismatch."""
+    return lambda subject: expect(send_header(name, value)(subject), 400, HEADER_MISMATCH)
+
+
+def accepted(headers: Dict[str, Any]) -> Callable[[ServerUnderTest], Optional[str]]:
+    """Return the function of a rule: a harmless request with these headers is served."""
+    return lambda subject: expect_result(subject.ask(subject.harmless, headers=headers))
+
+
+def rule_header_names(subject: ServerUnderTest) -> Optional[str]:
+    return expect_result(subject.ask(subject.harmless, headers={
+        HEADER_PROTOCOL_VERSION: None, HEADER_PROTOCOL_VERSION.upper(): subject.version,
+        HEADER_METHOD: None, HEADER_METHOD.lower(): subject.harmless}))
+
+
+def rule_version_missing(subject: ServerUnderTest) -> Optional[str]:
+    # A server for old clients may take it for 2025-03-26, which has no server/discover.
+    answer = send_header(HEADER_PROTOCOL_VERSION, None)(subject)
+    return refuse_result(answer)
+
+
+def ask_unknown_version(subject: ServerUnderTest) -> RawResponse:
+    """Return the answer to a request of a version that there is not."""
+    return subject.ask(subject.harmless, headers={HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION},
+                       meta={META_PROTOCOL_VERSION: UNKNOWN_VERSION})
+
+
+def rule_version_unknown(subject: ServerUnderTest) -> Optional[str]:
+    return expect(ask_unknown_version(subject), 400, UNSUPPORTED_VERSION)
+
+
+def rule_version_list(subject: ServerUnderTest) -> Optional[str]:
+    error = ask_unknown_version(subject).response.get("error")
+    data = error.get("data") if isinstance(error, dict) else None
+    supported = data.get("supported") if isinstance(data, dict) else None
+    if subject.version in find_list(supported):
+        return None
+    return f"says that {shorten(supported)} are supported; it must name {subject.version}"
+
+
+def rule_meta_missing(subject: ServerUnderTest) -> Optional[str]:
+    # Without _meta the header has nothing to match either: both errors are right.
+    return expect(subject.post(build_request("bare", subject.harmless, None)), 400,
+                  INVALID_PARAMS, HEADER_MISMATCH)
+
+
+def rule_capabilities_missing(subject: ServerUnderTest) -> Optional[str]:
+    return expect(subject.ask(subject.harmless, meta={META_CLIENT_CAPABILITIES: None}), 400,
+                  INVALID_PARAMS)
+
+
+def rule_session_ignored(subject: ServerUnderTest) -> Optional[str]:
+    answer = send_header(HEADER_SESSION_ID, "no-such-session")(subject)
+    if "mcp-session-id" in answer.headers:
+        return "was answered with a session ID; the modern era has none"
+    return expect_result(answer)
+
+
+def rule_version_header_wrong(subject: ServerUnderTest) -> Optional[str]:
+    return expect(send_header(HEADER_PROTOCOL_VERSION, UNKNOWN_VERSION)(subject), 400)
+
+
+# ---- bodies
+
+def rule_id_echo(subject: ServerUnderTest) -> Optional[str]:
+    for request_id in ("", "\u00df \u2028", 0, MAX_SAFE_INTEGER):
+        answer = subject.ask(subject.harmless, id=request_id)
+        seen = answer.response.get("id")
+        if seen != request_id or type(seen) is not type(request_id):
+            return (f"{encode_json(request_id)} was answered with {answer.describe()} and the id "
+                    f"{shorten(seen)}")
+    return None
+
+
+def rule_id_null(subject: ServerUnderTest) -> Optional[str]:
+    return refuse_result(subject.ask(subject.harmless, id=None))
+
+
+def rule_method_unknown(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.ask(UNKNOWN_METHOD)
+    if subject.era == "modern":
+        return expect(answer, 404, METHOD_NOT_FOUND)
+    return None if answer.code == METHOD_NOT_FOUND else (
+        f"was answered with {answer.describe()}; it must be error {METHOD_NOT_FOUND}")
+
+
+def rule_error_id(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.ask(UNKNOWN_METHOD, id="mine")
+    return None if answer.code is None or answer.response.get("id") == "mine" else (
+        f'has the id {shorten(answer.response.get("id"))}; it must be "mine"')
+
+
+def rule_error_escaping(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.ask("<b>probe</b>", headers=None if subject.era == "legacy" else {
+        HEADER_METHOD: "<b>probe</b>"})
+    return "is answered with a page that says it as it is" if (
+        "html" in answer.kind and b"<b>probe</b>" in answer.body) else None
+
+
+def rule_bad_json(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.post(b'{"jsonrpc": "2.0", "id": 1, ')
+    if answer.result is not None or answer.status >= 500:
+        return f"was answered with {answer.describe()}; it must be a refusal"
+    return None if answer.code in (None, PARSE_ERROR) else (
+        f"was answered with error {shorten(answer.code)}; it must be {PARSE_ERROR}")
+
+
+def rule_batch(subject: ServerUnderTest) -> Optional[str]:
+    meta = {} if subject.era == "legacy" else {"params": {"_meta": {
+        META_PROTOCOL_VERSION: subject.version, META_CLIENT_CAPABILITIES: {}}}}
+    batch = [{"jsonrpc": "2.0", "id": number, "method": subject.harmless, **meta}
+             for number in (1, 2)]
+    answer = subject.post(batch, {HEADER_METHOD: subject.harmless}
+                          if subject.era == "modern" else None)
+    # By JSON-RPC both are answered, by this protocol neither; one of two is a message lost.
+    served = sorted(message["id"] for message in answer.messages
+                    if message.get("id") in (1, 2) and "result" in message)
+    if answer.status < 500 and served in ([], [1, 2]):
+        return None
+    return f"was answered with {answer.describe()}, of {len(served)} of them"
+
+
+def expect_accepted(answer: RawResponse) -> Optional[str]:
+    """Return what is wrong about the answer to a notification or a response."""
+    if answer.status >= 400 or answer.status == 202 and not answer.body:
+        return None
+    return (f"was answered with {answer.describe()}; it must be 202 without a body, or an HTTP "
+            "error")
+
+
+def rule_notification(subject: ServerUnderTest) -> Optional[str]:
+    return expect_accepted(subject.post(build_notification("notifications/probe")))
+
+
+def rule_response(subject: ServerUnderTest) -> Optional[str]:
+    return expect_accepted(subject.post(build_result("no-such-request", {})))
+
+
+# ---- HTTP
+
+def rule_answer_type(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.ask(subject.harmless)
+    if answer.kind in (JSON_TYPE, STREAM_TYPE):
+        return None
+    return f"is of type {shorten(answer.kind or 'none')}"
+
+
+def rule_origin(subject: ServerUnderTest) -> Optional[str]:
+    return expect(send_header("Origin", FOREIGN_ORIGIN)(subject), 403)
+
+
+def rule_preflight(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.ask_http("OPTIONS", {
+        "Origin": FOREIGN_ORIGIN, "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type"})
+    allowed = answer.headers.get("access-control-allow-origin")
+    return None if allowed not in ("*", FOREIGN_ORIGIN) else (
+        f"was answered with Access-Control-Allow-Origin: {allowed}")
+
+
+def rule_host(subject: ServerUnderTest) -> Optional[str]:
+    if not subject.is_local:
+        raise Inapplicable("not on this machine")
+    return refuse_result(send_header("Host", FOREIGN_ORIGIN.partition("//")[2])(subject))
+
+
+def rule_get(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.getting
+    if answer.status == 405 or answer.status == 200 and answer.kind == STREAM_TYPE:
+        return None
+    return f"was answered with {answer.describe()}; it must be an event stream, or 405"
+
+
+def rule_get_responses(subject: ServerUnderTest) -> Optional[str]:
+    if subject.getting.kind != STREAM_TYPE:
+        raise Inapplicable("no event stream to a GET")
+    response = subject.getting.response
+    return f"holds the response {shorten(response)}" if response else None
+
+
+def rule_get_refused(subject: ServerUnderTest) -> Optional[str]:
+    versions = find_list((subject.opening.result or {}).get("supportedVersions"))
+    if not all(version in MODERN_VERSIONS for version in versions):
+        raise Inapplicable("other revisions are spoken too")
+    return expect(subject.getting, 405)
+
+
+# ---- sessions
+
+def find_session(subject: ServerUnderTest) -> str:
+    """Return the session's id; raises Inapplicable where there is none."""
+    if subject.session_id is None:
+        raise Inapplicable("no session ID")
+    return subject.session_id
+
+
+def rule_session_id(subject: ServerUnderTest) -> Optional[str]:
+    session_id = find_session(subject)
+    return None if re.fullmatch(r"[\x21-\x7e]+", session_id) else f"is {shorten(session_id)}"
+
+
+def rule_session_missing(subject: ServerUnderTest) -> Optional[str]:
+    find_session(subject)
+    answer = send_header(HEADER_SESSION_ID, None)(subject)
+    # One that does without the id answers; that is no fault.
+    return None if answer.result is not None else expect(answer, 400)
+
+
+def rule_session_unknown(subject: ServerUnderTest) -> Optional[str]:
+    find_session(subject)
+    return expect(send_header(HEADER_SESSION_ID, "no-such-session")(subject), 404)
+
+
+def rule_session_ended(subject: ServerUnderTest) -> Optional[str]:
+    find_session(subject)
+    other = ServerUnderTest("legacy", subject._send)
+    other.open_session()
+    ended = other.close_session()
+    if ended is None or not 200 <= ended.status < 300:
+        raise Inapplicable("sessions cannot be ended")
+    return expect(other.ask("ping"), 404)
+
+
+# ---- streams
+
+def find_streams(subject: ServerUnderTest) -> List[RawResponse]:
+    """Return the event streams so far; raises Inapplicable where there are none."""
+    streams = [answer for answer in subject.seen if answer.kind == STREAM_TYPE]
+    if not streams:
+        raise Inapplicable("no event streams")
+    return streams
+
+
+def rule_stream_messages(subject: ServerUnderTest) -> Optional[str]:
+    for text in [text for stream in find_streams(subject) for text in stream.texts]:
+        value = find_json(text)
+        if not isinstance(value, dict) or value.get("jsonrpc") != JSONRPC_VERSION:
+            return f"holds {shorten(text)}"
+    return None
+
+
+# What a line of an event stream may begin with; "" is a comment.
+STREAM_FIELDS = (b"", b"data", b"event", b"id", b"retry")
+
+
+def list_fields(stream: RawResponse) -> Iterator[Tuple[bytes, bytes]]:
+    """Yield name and value of each complete line of an event stream, but the blank ones."""
+    for line in stream.body.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True):
+        name, _, value = line.strip(b"\r\n").partition(b":")
+        if line.strip(b"\r\n") and line[-1:] in b"\r\n":
+            yield name, value.strip(b" ")
+
+
+def rule_stream_framing(subject: ServerUnderTest) -> Optional[str]:
+    for stream in find_streams(subject):
+        odd = [name for name, _ in list_fields(stream) if name not in STREAM_FIELDS]
+        if odd:
+            return f"holds a line that is no field, {shorten(odd[0])}"
+        parser = SSEParser()
+        parser.feed(stream.body)
+        rest = parser.close()
+        if rest and not stream.is_open:
+            return f"ends inside of an event, which is lost: {shorten(rest)}"
+    return None
+
+
+def rule_stream_retry(subject: ServerUnderTest) -> Optional[str]:
+    odd = [value for stream in find_streams(subject) for name, value in list_fields(stream)
+           if name == b"retry" and not value.isdigit()]
+    return f"has the retry {shorten(odd[0])}" if odd else None
+
+
+def rule_stream_requests(subject: ServerUnderTest) -> Optional[str]:
+    asked = [message["method"] for stream in find_streams(subject) for message in stream.messages
+             if "method" in message and "id" in message]
+    return f"asks {shorten(asked[0])}" if asked else None
+
+
+def rule_stream_logs(subject: ServerUnderTest) -> Optional[str]:
+    logs = [message for stream in find_streams(subject) for message in stream.messages
+            if message.get("method") == "notifications/message"]
+    return f"holds {shorten(logs[0])}" if logs else None
+
+
+def rule_stream_ends(subject: ServerUnderTest) -> Optional[str]:
+    return "stays open after the response" if any(
+        stream.is_open and stream.response for stream in find_streams(subject)) else None
+
+
+def rule_stream_buffering(subject: ServerUnderTest) -> Optional[str]:
+    values = [stream.headers.get("x-accel-buffering") for stream in find_streams(subject)]
+    return None if set(values) == {"no"} else "comes without it"
+
+
+def rule_event_ids(subject: ServerUnderTest) -> Optional[str]:
+    # An initialize that was tried out got a session of its own.
+    ids: List[bytes] = []
+    for stream in [stream for stream in find_streams(subject) if stream.headers.get(
+            "mcp-session-id", subject.session_id) == subject.session_id]:
+        ids += [value for name, value in list_fields(stream) if name == b"id"]
+    twice = [value for index, value in enumerate(ids) if value in ids[:index]]
+    return f"has the id {shorten(twice[0])} twice" if twice else None
+
+
+def find_listening(subject: ServerUnderTest) -> RawResponse:
+    """Return the stream of a subscription; raises Inapplicable where there are none."""
+    if subject.listening.code == METHOD_NOT_FOUND:
+        raise Inapplicable("no subscriptions/listen")
+    return subject.listening
+
+
+def rule_listen(subject: ServerUnderTest) -> Optional[str]:
+    answer = find_listening(subject)
+    first = answer.messages[0] if answer.messages else {}
+    if first.get("method") != "notifications/subscriptions/acknowledged":
+        return f"begins with {shorten(first or answer.describe())}"
+    params = first.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    seen = meta.get(META_SUBSCRIPTION_ID) if isinstance(meta, dict) else None
+    return None if seen == "listen" else (
+        f'is acknowledged with the subscription ID {shorten(seen)}; it must be "listen"')
+
+
+def rule_listen_open(subject: ServerUnderTest) -> Optional[str]:
+    answer = find_listening(subject)
+    return None if answer.is_open or answer.response else "ended at once, without a response"
+
+
+# ---- lists
+
+def find_paged(subject: ServerUnderTest) -> str:
+    """Return the method of a list that the server has; raises Inapplicable."""
+    for feature, method in ServerUnderTest.FEATURES.items():
+        if feature in subject.capabilities:
+            return method
+    raise Inapplicable("no lists")
+
+
+def rule_pages_end(subject: ServerUnderTest) -> Optional[str]:
+    for feature, pages in subject.read_lists().items():
+        cursors = [page["nextCursor"] for page in pages if page.get("nextCursor") is not None]
+        if len(cursors) != len(set(map(encode_json, cursors))):
+            return f"{ServerUnderTest.FEATURES[feature]} gives the same nextCursor twice"
+        if cursors and len(cursors) == len(pages) < MAX_PROBE_PAGES:
+            return f"{ServerUnderTest.FEATURES[feature]} names a page that cannot be read"
+    return None
+
+
+def rule_cursor_invalid(subject: ServerUnderTest) -> Optional[str]:
+    answer = subject.ask(find_paged(subject), {"cursor": "no such cursor"})
+    return None if answer.code == INVALID_PARAMS else (
+        f"was answered with {answer.describe()}; it should be error {INVALID_PARAMS}")
+
+
+def rule_cache_hints(subject: ServerUnderTest) -> Optional[str]:
+    pages = [("server/discover", subject.opening.result or {})]
+    pages += [(ServerUnderTest.FEATURES[feature], page)
+              for feature, found in subject.read_lists().items()
+              for page in found]
+    for method, page in pages:
+        ttl, scope = page.get("ttlMs"), page.get("cacheScope")
+        if not isinstance(ttl, (int, float)) or isinstance(ttl, bool) or ttl < 0 or ttl % 1:
+            return f"{method} has the ttlMs {shorten(ttl)}"
+        if scope not in ("public", "private"):
+            return f"{method} has the cacheScope {shorten(scope)}"
+    return None
+
+
+def rule_cache_scopes(subject: ServerUnderTest) -> Optional[str]:
+    lists = {feature: {shorten(page.get("cacheScope")) for page in pages}
+             for feature, pages in subject.read_lists().items() if len(pages) > 1}
+    if not lists:
+        raise Inapplicable("no list has pages")
+    mixed = [feature for feature, scopes in lists.items() if len(scopes) > 1]
+    return f"those of {mixed[0]} differ" if mixed else None
+
+
+def rule_result_type(subject: ServerUnderTest) -> Optional[str]:
+    for answer in subject.seen:
+        if answer.result is not None and not isinstance(answer.result.get("resultType"), str):
+            return f"is missing in {shorten(answer.result)}"
+    return None
+
+
+def rule_list_order(subject: ServerUnderTest) -> Optional[str]:
+    subject.read_tools()                         # there are some
+    first = subject.read_pages("tools/list")[0]
+    again = subject.ask("tools/list").result or {}
+    before, after = find_names(first), find_names(again)
+    return f"was {shorten(before)}, then {shorten(after)}" if (
+        before != after and sorted(before) == sorted(after)) else None
+
+
+def find_names(page: dict) -> List[str]:
+    """Return the names of the tools on a page."""
+    return [tool["name"] for tool in find_list(page.get("tools"))
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+
+
+def with_members(feature: str, *members: str) -> Callable[[ServerUnderTest], Optional[str]]:
+    """Return the function of a rule: each item of a list has these members, a uri its scheme."""
+    def rule(subject: ServerUnderTest) -> Optional[str]:
+        items = [item for page in subject.read_lists().get(feature, ())
+                 for item in find_list(page.get(feature))]
+        if not items:
+            raise Inapplicable(f"no {feature}")
+        for index, item in enumerate(items):
+            for name in members:
+                value = item.get(name) if isinstance(item, dict) else None
+                if not isinstance(value, str) or name == "uri" and not re.match(
+                        r"[A-Za-z][A-Za-z0-9+.-]*:", value):
+                    return f"number {index} has the {name} {shorten(value)}"
+        return None
+    return rule
+
+
+# ---- tools
+
+def find_tool_names(subject: ServerUnderTest) -> List[str]:
+    """Return the names of all tools."""
+    return find_names({"tools": subject.read_tools()})
+
+
+def rule_tool_names(subject: ServerUnderTest) -> Optional[str]:
+    odd = [name for name in find_tool_names(subject)
+           if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name)]
+    return f"there is {shorten(encode_json(odd[0]))}" if odd else None
+
+
+def rule_tool_names_unique(subject: ServerUnderTest) -> Optional[str]:
+    names = find_tool_names(subject)
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
+    return f"{shorten(twice[0])} is there twice" if twice else None
+
+
+def find_fault_of_tools(subject: ServerUnderTest,
+                        find: Callable[[Any], Optional[str]]) -> Optional[str]:
+    """Return the first fault among the tools, with the tool's place and name."""
+    for index, tool in enumerate(subject.read_tools()):
+        fault = find(tool)
+        if fault is not None:
+            name = tool.get("name") if isinstance(tool, dict) else None
+            return f"tool {index} ({shorten(name)}) {fault}"
+    return None
+
+
+def rule_tool_schemas(subject: ServerUnderTest) -> Optional[str]:
+    def find(tool: Any) -> Optional[str]:
+        fault = find_tool_fault(tool)
+        for name in () if fault else ("inputSchema", "outputSchema"):
+            try:
+                check_schema(tool.get(name, {}))
+            except SchemaError as error:
+                return f"has an {name} that is no JSON Schema: {error}"
+        return fault
+    return find_fault_of_tools(subject, find)
+
+
+def rule_header_parameters(subject: ServerUnderTest) -> Optional[str]:
+    def find(tool: Any) -> Optional[str]:
+        try:
+            find_header_parameters(tool.get("inputSchema") if isinstance(tool, dict) else {})
+        except SchemaError as error:
+            return f"is to be rejected: {error}"
+        return None
+    return find_fault_of_tools(subject, find)
+
+
+def rule_schema_references(subject: ServerUnderTest) -> Optional[str]:
+    def find(tool: Any) -> Optional[str]:
+        reference = find_network_reference(
+            [tool.get("inputSchema"), tool.get("outputSchema")] if isinstance(tool, dict) else [])
+        return None if reference is None else f"refers to {shorten(reference)}"
+    return find_fault_of_tools(subject, find)
+
+
+def find_network_reference(schema: Any) -> Optional[str]:
+    """Return a `$ref` in a schema that leads out of it to the network, None when none does."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            reference = part.get("$ref")
+            if isinstance(reference, str) and re.match("https?:", reference, re.IGNORECASE):
+                return reference
+            waiting += [member for keyword, member in part.items()
+                        if keyword not in _DATA_KEYWORDS]
+    return None
+
+
+# ---- all answers
+
+def rule_error_shape(subject: ServerUnderTest) -> Optional[str]:
+    for answer in subject.seen:
+        error = answer.response.get("error", {"code": 0, "message": ""})
+        if not (isinstance(error, dict) and isinstance(error.get("code"), int)
+                and isinstance(error.get("message"), str)):
+            return f"is {shorten(error)}"
+    return None
+
+
+def rule_error_codes(subject: ServerUnderTest) -> Optional[str]:
+    for answer in subject.seen:
+        code = answer.code
+        if isinstance(code, int) and (-32099 <= code <= -32020 and code not in MODERN_ERRORS
+                                      or code in RETIRED_ERRORS):
+            return f"{code} is used"
+    return None
+
+
+def rule_utf8(subject: ServerUnderTest) -> Optional[str]:
+    for answer in subject.seen:
+        try:
+            if answer.kind in (JSON_TYPE, STREAM_TYPE):
+                answer.body.decode("utf-8")
+        except UnicodeDecodeError:
+            return f"{shorten(answer.body)} is no UTF-8"
+    return None
+
+
+class Rule(NamedTuple):
+    """One rule of the specification: how strong it is, where each era states it, what to ask.
+
+    `about` begins a sentence that what `find_fault` returns ends; `find_fault` may raise
+    Inapplicable.
+    """
+
+    id: str
+    level: str                         # "MUST" or "SHOULD"
+    legacy: Optional[str]              # section of 2025-11-25, None: the era has no such rule
+    modern: Optional[str]              # section of 2026-07-28
+    about: str
+    find_fault: Callable[[ServerUnderTest], Optional[str]]
+    hint: str
+    since: str = "2025-03-26"          # the first legacy revision with it
+
+    def applies_to(self, version: str) -> bool:
+        """Return whether a revision has the rule."""
+        order = PROTOCOL_VERSIONS.index
+        return order(version) >= order(self.since)
+
+    def find_section(self, era: str) -> Optional[str]:
+        """Return where an era states it, with the revision."""
+        section = self.legacy if era == "legacy" else self.modern
+        if section is None or section.startswith(("RFC", "OWASP", "HTML")):
+            return section and f"{self.level}, {section}"
+        version = LATEST_LEGACY_VERSION if era == "legacy" else LATEST_MODERN_VERSION
+        return f"{self.level}, {version} {section}"
+
+
+_HTTP = "basic/transports/streamable-http, "
+_OLD = "basic/transports, "
+_OUGHT_HEADERS = "compare the header with the body before the request is served"
+_TOOL_HINT = "clients leave such a tool out"
+
+# In the order in which they are tried; what looks at all answers comes last.
+RULES = (
+    Rule("discover", "MUST", None, "server/discover, Response", "server/discover",
+         rule_discover, "answer it with supportedVersions and capabilities"),
+    Rule("server-info", "SHOULD", None, "basic, _meta",
+         f"_meta[{META_SERVER_INFO!r}]", rule_server_info, "put name and version there"),
+    Rule("initialize", "MUST", "basic/lifecycle, Initialization", None, "initialize",
+         rule_initialize, "answer with protocolVersion, capabilities and serverInfo"),
+    Rule("initialize-unknown", "MUST", "basic/lifecycle, Version Negotiation", None,
+         f"initialize for {UNKNOWN_VERSION}", rule_initialize_unknown,
+         "answer with the latest version that is supported"),
+    Rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", None, "ping", rule_ping,
+         "answer it with an empty result"),
+    Rule("lists-answer", "MUST", "basic/lifecycle, Capability Negotiation",
+         "server/tools, Capabilities",
+         "the capabilities", rule_lists_answer, "answer the list of all that is declared"),
+    Rule("version-missing", "MUST", None, _HTTP + "Server Validation",
+         "server/discover without MCP-Protocol-Version", rule_version_missing,
+         "refuse it with 400 and -32020"),
+    Rule("version-mismatch", "MUST", None, _HTTP + "Server Validation",
+         f"MCP-Protocol-Version: {LATEST_LEGACY_VERSION} with another version in the body",
+         mismatch(HEADER_PROTOCOL_VERSION, LATEST_LEGACY_VERSION), _OUGHT_HEADERS),
+    Rule("version-repeated", "MUST", None, _HTTP + "Server Validation",
+         "MCP-Protocol-Version twice, and different",
+         mismatch(HEADER_PROTOCOL_VERSION, [LATEST_MODERN_VERSION, LATEST_LEGACY_VERSION]),
+         "join repeated headers (RFC 9110 5.2) before they are compared"),
+    Rule("version-unknown", "MUST", None, _HTTP + "Protocol Version Header",
+         f"version {UNKNOWN_VERSION}", rule_version_unknown, "refuse it with 400 and -32022"),
+    Rule("version-list", "MUST", None, "basic/versioning, Protocol Version Negotiation",
+         f"the error for version {UNKNOWN_VERSION}", rule_version_list,
+         "list the supported versions in data.supported"),
+    Rule("version-header", "MUST", _OLD + "Protocol Version Header", None,
+         f"MCP-Protocol-Version: {UNKNOWN_VERSION}", rule_version_header_wrong,
+         "refuse it with 400", "2025-06-18"),
+    Rule("version-assumed", "SHOULD", _OLD + "Protocol Version Header", None,
+         "ping without MCP-Protocol-Version", accepted({HEADER_PROTOCOL_VERSION: None}),
+         f"take the session's version, or {ASSUMED_VERSION}", "2025-06-18"),
+    Rule("method-missing", "MUST", None, _HTTP + "Server Validation",
+         "a request without Mcp-Method", mismatch(HEADER_METHOD, None), _OUGHT_HEADERS),
+    Rule("method-mismatch", "MUST", None, _HTTP + "Server Validation",
+         "Mcp-Method: tools/list with another method in the body",
+         mismatch(HEADER_METHOD, "tools/list"), _OUGHT_HEADERS),
+    Rule("method-case", "MUST", None, _HTTP + "Case Sensitivity",
+         "Mcp-Method: SERVER/DISCOVER with server/discover in the body",
+         mismatch(HEADER_METHOD, "SERVER/DISCOVER"), "compare values case-sensitively"),
+    Rule("header-names", "MUST", None, _HTTP + "Case Sensitivity",
+         "a request whose header names are in other case", rule_header_names,
+         "compare names case-insensitively"),
+    Rule("meta-missing", "MUST", None, "basic, _meta",
+         "a request without _meta", rule_meta_missing, "refuse it with 400 and -32602"),
+    Rule("capabilities-missing", "MUST", None, "basic, _meta",
+         "a request without clientCapabilities in _meta", rule_capabilities_missing,
+         "refuse it with 400 and -32602"),
+    Rule("session-ignored", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
+         "a request with Mcp-Session-Id", rule_session_ignored, "ignore the header"),
+    Rule("id-echo", "MUST", "basic, Responses", "basic, Responses", "the id", rule_id_echo,
+         "answer with the same id, of the same type"),
+    Rule("id-null", "MUST", "basic, Requests", "basic, Requests", "a request with the id null",
+         rule_id_null, "refuse it with -32600"),
+    Rule("method-unknown", "MUST", "basic, Messages", _HTTP + "Protocol Version Header",
+         f"the method {UNKNOWN_METHOD}", rule_method_unknown, "answer with -32601"),
+    Rule("error-id", "MUST", "basic, Responses", "basic, Error Responses",
+         "the error for an unknown method", rule_error_id, "answer with the id of the request"),
+    Rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", "OWASP ASVS 1.2.1",
+         "the method <b>probe</b>", rule_error_escaping, "escape what goes into a page"),
+    Rule("bad-json", "MUST", "basic, Messages", "basic, Messages", "a body that is no JSON",
+         rule_bad_json, "refuse it with 400 and -32700"),
+    Rule("batch", "MUST", "basic, Messages", "basic, Messages",
+         "a batch of two requests", rule_batch, "refuse it with 400 and -32600", "2025-06-18"),
+    Rule("notification", "MUST", _OLD + "Sending Messages to the Server",
+         _HTTP + "Sending Messages", "a notification", rule_notification, "answer 202, no body"),
+    Rule("response", "MUST", _OLD + "Sending Messages to the Server", None,
+         "a response that nobody waits for", rule_response, "answer 202 without a body"),
+    Rule("answer-type", "MUST", _OLD + "Sending Messages to the Server",
+         _HTTP + "Sending Messages", "the answer", rule_answer_type,
+         f"send {JSON_TYPE} or {STREAM_TYPE}"),
+    Rule("accept-case", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
+         "a request whose Accept has weights and capitals",
+         accepted({"Accept": "Text/Event-Stream;q=0.5, Application/JSON;q=0.9"}),
+         "compare media types case-insensitively, without parameters"),
+    Rule("content-type-charset", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
+         "a request of type application/json; charset=utf-8",
+         accepted({"Content-Type": "application/json; charset=utf-8"}),
+         "look at the media type without its parameters"),
+    Rule("origin", "MUST", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
+         f"a request from a page of {FOREIGN_ORIGIN}", rule_origin,
+         "refuse origins that are not allowed with 403, against DNS rebinding", "2025-11-25"),
+    Rule("preflight", "SHOULD", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
+         f"a preflight from a page of {FOREIGN_ORIGIN}", rule_preflight,
+         "allow only the origins that may call", "2025-11-25"),
+    Rule("host", "SHOULD", "RFC 9110 7.4", "RFC 9110 7.4",
+         "a request for the host mcpkit-probe.invalid", rule_host,
+         "refuse hosts that are not this server with 421, against DNS rebinding"),
+    Rule("get", "MUST", _OLD + "Listening for Messages from the Server", None, "a GET", rule_get,
+         "answer with 405 where there is no stream"),
+    Rule("get-responses", "MUST", _OLD + "Listening for Messages from the Server", None,
+         "the stream of a GET", rule_get_responses, "send responses on the stream of the request"),
+    Rule("get-refused", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions", "a GET",
+         rule_get_refused, "answer with 405"),
+    Rule("last-event-id", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
+         "a request with Last-Event-ID", accepted({"Last-Event-ID": "probe"}),
+         "ignore the header"),
+    Rule("session-id", "MUST", _OLD + "Session Management", None, "the session ID",
+         rule_session_id, "use visible ASCII characters only"),
+    Rule("session-missing", "SHOULD", _OLD + "Session Management", None,
+         "a request without the session ID", rule_session_missing, "refuse it with 400"),
+    Rule("session-unknown", "SHOULD", _OLD + "Session Management", None,
+         "a request of a session that there is not", rule_session_unknown, "refuse it with 404"),
+    Rule("session-ended", "MUST", _OLD + "Session Management", None,
+         "a request of a session that was ended", rule_session_ended, "refuse it with 404"),
+    Rule("listen", "MUST", None, "basic/patterns/subscriptions, Acknowledgment",
+         "subscriptions/listen", rule_listen,
+         "send notifications/subscriptions/acknowledged first, with the subscription's id"),
+    Rule("listen-open", "SHOULD", None, "basic/patterns/subscriptions, Graceful Closure",
+         "the stream of subscriptions/listen", rule_listen_open,
+         "keep it open, or send a response before it ends"),
+    Rule("pages-end", "SHOULD", "server/utilities/pagination", "server/utilities/pagination",
+         "a list", rule_pages_end, "leave nextCursor out on the last page"),
+    Rule("cursor-invalid", "SHOULD", "server/utilities/pagination, Error Handling",
+         "server/utilities/pagination, Error Handling", "a cursor that was never given",
+         rule_cursor_invalid, "answer with -32602"),
+    Rule("list-order", "SHOULD", None, "server/tools, Capabilities", "the order of the tools",
+         rule_list_order, "list them in the same order each time"),
+    Rule("cache-hints", "MUST", None, "server/utilities/caching, Cacheable Results",
+         "a cacheable result:", rule_cache_hints, "give ttlMs (0 or more) and cacheScope"),
+    Rule("cache-scopes", "MUST", None, "server/utilities/caching, Interaction with Pagination",
+         "the cacheScope of the pages of one list:", rule_cache_scopes, "use one for all pages"),
+    Rule("resources", "MUST", "server/resources, Resource", "server/resources, Resource",
+         "a resource has a uri, with a scheme, and a name, but", with_members(
+             "resources", "uri", "name"), "clients leave such a resource out"),
+    Rule("prompts", "MUST", "server/prompts, Prompt", "server/prompts, Prompt",
+         "a prompt has a name, but", with_members("prompts", "name"),
+         "clients leave such a prompt out"),
+    Rule("tool-names", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
+         "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but", rule_tool_names,
+         "some clients take no other characters", "2025-11-25"),
+    Rule("tool-names-unique", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
+         "the tools' names are unique, but", rule_tool_names_unique, "rename one of the tools",
+         "2025-11-25"),
+    Rule("tool-schemas", "MUST", "server/tools, Tool", "server/tools, Tool",
+         "a tool's schemas are JSON Schemas, but", rule_tool_schemas, _TOOL_HINT),
+    Rule("header-parameters", "MUST", None, _HTTP + "Schema Extension",
+         "an x-mcp-header names one plain parameter, but", rule_header_parameters, _TOOL_HINT),
+    Rule("schema-references", "SHOULD", None, "basic, $ref Resolution",
+         "a $ref does not lead to the network, but", rule_schema_references,
+         "put the schema into $defs"),
+    Rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", "a stream", rule_stream_framing,
+         "begin each line with data:, event:, id:, retry: or a colon, and end each event with a "
+         "blank line"),
+    Rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", "a stream", rule_stream_retry,
+         "write it in digits: milliseconds"),
+    Rule("stream-messages", "MUST", _OLD + "Sending Messages to the Server",
+         _HTTP + "Receiving Messages", "an event of a stream", rule_stream_messages,
+         "send one JSON-RPC message an event"),
+    Rule("stream-requests", "MUST", None, _HTTP + "Receiving Messages", "a stream",
+         rule_stream_requests, "ask by a result of type input_required"),
+    Rule("stream-logs", "MUST", None, "server/utilities/logging",
+         "a stream that nobody wanted logs on", rule_stream_logs,
+         f"log only where _meta has {META_LOG_LEVEL}"),
+    Rule("stream-ends", "SHOULD", _OLD + "Sending Messages to the Server",
+         _HTTP + "Receiving Messages", "a stream", rule_stream_ends, "end it with the response"),
+    Rule("stream-buffering", "SHOULD", None, _HTTP + "Receiving Messages",
+         "X-Accel-Buffering: no: a stream", rule_stream_buffering, "tell proxies not to buffer"),
+    Rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", None,
+         "an event's id is unique in its session, but one stream or another", rule_event_ids,
+         "count on over all streams of a session"),
+    Rule("result-type", "MUST", None, "basic, Result Responses", "resultType", rule_result_type,
+         'put "resultType": "complete" into each result'),
+    Rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses", "an error",
+         rule_error_shape, "give a code (an integer) and a message (a text)"),
+    Rule("error-codes", "MUST", None, "basic, Error Codes", "a code that the protocol reserves:",
+         rule_error_codes, "use the defined codes, or some outside -32768 to -32000"),
+    Rule("utf-8", "MUST", _OLD.rstrip(", "), "basic/transports, Messages", "an answer:",
+         rule_utf8, "encode messages in UTF-8"),
+)
+
+
+def run_rules(subject: ServerUnderTest) -> Iterator[Check]:
+    """Try every rule of an era, and yield a Check for each as it is done.
+
+    Its status is "ok", "fail" (a MUST), "warning" (a SHOULD) or "skipped".
+    """
+    for rule in RULES:
+        section = rule.find_section(subject.era)
+        if section is not None:
+            status, fault = find_outcome(rule, subject)
+            yield Check(rule.id, status, f"{rule.about} {fault}" if fault else
+                        re.sub("(, but.*|:)$", "", rule.about),
+                        rule.hint if status in ("fail", "warning") else "", section)
+
+
+def find_outcome(rule: Rule, subject: ServerUnderTest) -> Tuple[str, Optional[str]]:
+    """Return the status of a rule for a server, and what is to be said of it."""
+    try:
+        if not rule.applies_to(subject.version):
+            raise Inapplicable(f"since {rule.since}")
+        fault = rule.find_fault(subject)
+    except Inapplicable as reason:
+        return "skipped", f"({reason})"
+    except TransportError as error:
+        fault = f"was not answered ({escape_text(str(error))})"
+    except ProtocolError as error:
+        fault = f"got an answer that cannot be read ({escape_text(str(error))})"
+    if fault is None:
+        return "ok", None
+    return "fail" if rule.level == "MUST" else "warning", fault
+
+
+def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
+    """Return how many rules of each level were kept, broken and skipped."""
+    counts = {level: {"ok": 0, "broken": 0, "skipped": 0} for level in ("MUST", "SHOULD")}
+    for check in checks:
+        level = check.spec.partition(",")[0]
+        if level in counts:
+            counts[level][check.status if check.status in ("ok", "skipped") else "broken"] += 1
+    return counts
+
+
+# =============================================================================================
+# 27. PROBE DISCOVERY
+# =============================================================================================
+# In: a page or bare host, or the refusal of a server that wants a token. Out: the endpoint, or who
+# issues tokens, with the trail of all that was asked. What is asked is decided here; the fetching
+# comes from outside.
+
+
+# ---- an endpoint, from a page or a bare host; nothing of it is ratified
+
+MAX_DISCOVERY_REQUESTS = 12
+MAX_LEADS = 100                        # that are taken from one document
+CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
+FOLKLORE_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
+                  "/.well-known/mcp-server-card")
+# The members of such a document under which an endpoint was seen, "*" being any member or item.
+FOLKLORE_PLACES = ("url", "endpoint", "endpoints.streamable_http", "transport.endpoint",
+                   "transports.*.url", "remotes.*.url", "mcpServers.*.url")
+CONFIRM_REQUESTS = 4                   # that a handshake in an era still to be found may take
+
+
+class Candidate(NamedTuple):
+    """A URL that may name an endpoint, or be one; what `kind` of document is expected there.
+
+    Leads of the lowest `rank` are followed first; `source` says who named it, in a `card` perhaps.
+    """
+
+    rank: int
+    kind: str
+    url: str
+    source: str
+    card: Optional[dict] = None
+
+
+_BARE_TARGET = (r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
+                r"(:\d+)?([/?].*)?")
+
+
+def complete_url(target: str) -> str:
+    """Return a target with the scheme that it lacks: http for this machine, else https."""
+    match = re.fullmatch(_BARE_TARGET, target)
+    return target if match is None else ("http" if is_loopback(match[1]) else "https") + (
+        f"://{target}")
+
+
+def resolve_link(base: str, reference: Any) -> str:
+    """Return the http URL that a document's reference means, else the reference itself."""
+    try:
+        url = urllib.parse.urljoin(base, reference)
+        return escape_url(url) if is_http_url(url) else str(reference)
+    except (TypeError, ValueError):               # an unclosed [, say
+        return str(reference)
+
+
+def is_near(url: str, target: str) -> bool:
+    """Return whether a URL is on the target's host or a subdomain of it, and on its port."""
+    if not is_http_url(url):
+        return False
+    (scheme, host, port), (old_scheme, old_host, old_port) = map(split_origin, (url, target))
+    return port == old_port and scheme in (old_scheme, "https") and (
+        host == old_host or host.endswith("." + old_host))
+
+
+def list_leads(target: str) -> List[Candidate]:
+    """Return where to look first. The page may name more."""
+    def at(path: str) -> str:
+        return urllib.parse.urljoin(target, path)
+
+    path = urllib.parse.urlsplit(target).path.rstrip("/")
+    return [Candidate(0, "page", target, "the page"),
+            Candidate(1, "catalog", at(CATALOG_PATH), "well-known"),
+            Candidate(3, "resource", at(RESOURCE_METADATA_PATH), "RFC 9728"),
+            *(Candidate(5, "folklore", at(name), "folklore") for name in FOLKLORE_PATHS),
+            *([] if path == "/mcp" else [Candidate(6, "endpoint", at("/mcp"), "the usual path")])]
+
+
+_LINK = r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)"""
+_ATTRIBUTE = r"""(?<![\w-])([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))"""
+
+
+def parse_links(header: str, page: str) -> List[Tuple[str, str]]:
+    """Return (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
+    import html
+    found = [(target, parameters) for target, parameters in re.findall(_LINK, header)]
+    found += [("", attributes) for attributes in re.findall(r"<link\b([^<>]*)>", page, re.I)]
+    links = []
+    for target, text in found:
+        members = {name.lower(): html.unescape("".join(values))
+                   for name, *values in re.findall(_ATTRIBUTE, text)}
+        links += [(relation.lower(), target or members.get("href", ""))
+                  for relation in members.get("rel", "").split()]
+    return links
+
+
+def read_page(exchange: Exchange, lead: Candidate) -> List[Candidate]:
+    """Return what a page and its Link header name."""
+    kinds = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"), "mcp-server": (4, "endpoint")}
+    return [Candidate(*kinds[relation], resolve_link(lead.url, reference), f"link {relation}")
+            for relation, reference in parse_links(
+                exchange.headers.get("link", ""), exchange.answer.decode("utf-8", "replace"))
+            if relation in kinds and reference]
+
+
+def read_catalog(value: dict, lead: Candidate) -> List[Candidate]:
+    """Return the cards, nested catalogs and inline cards' endpoints in an AI catalog."""
+    leads: List[Candidate] = []
+    entries = value.get("entries")
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        kind = entry.get("type") or entry.get("mediaType")
+        if kind in CARD_TYPES and isinstance(entry.get("data"), dict):
+            leads += read_card(entry["data"], lead)
+        elif isinstance(entry.get("url"), str) and kind in (*CARD_TYPES, CATALOG_TYPE):
+            leads.append(Candidate(1, "card" if kind in CARD_TYPES else "catalog",
+                              resolve_link(lead.url, entry["url"]), "the catalog"))
+    return leads
+
+
+def read_card(value: dict, lead: Candidate) -> List[Candidate]:
+    """Return the endpoints of a server card, its variables filled in with their defaults."""
+    remotes = value.get("remotes")
+    leads = []
+    for remote in remotes if isinstance(remotes, list) else ():
+        if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
+                remote.get("url"), str):
+            variables = remote.get("variables")
+            url = remote["url"]
+            for name, variable in variables.items() if isinstance(variables, dict) else ():
+                if isinstance(variable, dict) and isinstance(variable.get("default"), str):
+                    url = url.replace("{" + name + "}", variable["default"])
+            leads.append(Candidate(lead.rank, "endpoint", resolve_link(lead.url, url), "the card",
+                              value))
+    return leads
+
+
+def read_resource(value: dict, lead: Candidate) -> List[Candidate]:
+    """Return the resource of RFC 9728 metadata: where there are tokens, there is an endpoint."""
+    resource = value.get("resource")
+    return [Candidate(lead.rank, "endpoint", resolve_link(lead.url, resource),
+                 "RFC 9728")] if isinstance(resource, str) else []
+
+
+def read_folklore(value: dict, lead: Candidate) -> List[Candidate]:
+    """Return the first http URL at one of the places where endpoints were seen."""
+    for place in FOLKLORE_PLACES:
+        for found in find_members(value, place.split(".")):
+            url = resolve_link(lead.url, found) if isinstance(found, str) else ""
+            if is_http_url(url):
+                return [Candidate(lead.rank, "endpoint", url, "folklore")]
+    return []
+
+
+def find_members(value: Any, names: List[str]) -> List[Any]:
+    """Return what is at a path of member names in a JSON value, "*" being each of them."""
+    if not names:
+        return [value]
+    if names[0] == "*":
+        items = value.values() if isinstance(value, dict) else value if isinstance(
+            value, list) else ()
+        return [found for item in items for found in find_members(item, names[1:])]
+    return find_members(value[names[0]], names[1:]) if isinstance(value, dict) and (
+        names[0] in value) else []
+
+
+READERS = {"catalog": read_catalog, "card": read_card, "resource": read_resource,
+           "folklore": read_folklore}
+
+
+def read_lead(exchange: Exchange, lead: Candidate) -> Tuple[str, List[Candidate]]:
+    """Return what came of a lead's document, and the leads in it."""
+    location = exchange.headers.get("location")
+    if exchange.status is not None and 300 <= exchange.status < 400 and location:
+        url = resolve_link(lead.url, location)
+        return f"HTTP {exchange.status} to {url}", [lead._replace(url=url)]
+    if exchange.status != 200:
+        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error), []
+    if lead.kind == "page":
+        leads = read_page(exchange, lead)
+    else:
+        value = read_object(exchange.answer)
+        if value is None:                     # sites that answer 200 to everything
+            return describe_document(exchange, None), []
+        leads = READERS[lead.kind](value, lead)
+    leads = leads[:MAX_LEADS]
+    return "names " + (", ".join(lead.url for lead in leads) or "no endpoint"), leads
+
+
+def read_object(data: bytes) -> Optional[dict]:
+    """Return the JSON object in a document, None where there is none."""
+    try:
+        value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+class Discovery:
+    """Follows leads from a target to an endpoint; `trail` says what came of each.
+
+    `fetch(url)` returns the Exchange of a GET, `confirm(url)` whether MCP is spoken there and what
+    was seen, `count()` how many requests were sent. Nothing is asked of another site.
+    """
+
+    def __init__(self, target: str, fetch: Callable[[str], Exchange],
+                 confirm: Callable[[str], Tuple[bool, str]], count_requests: Callable[[], int]):
+        self._target, self._fetch, self._confirm = target, fetch, confirm
+        self._count, self._limit = count_requests, count_requests() + MAX_DISCOVERY_REQUESTS
+        self.trail: List[Dict[str, str]] = []
+        self.card: Optional[dict] = None
+
+    def run(self) -> Optional[str]:
+        """Return the endpoint that was found and confirmed, None where there is none."""
+        leads, seen = list_leads(self._target), set()
+        while leads:
+            lead = min(leads, key=lambda lead: lead.rank)          # the first of the lowest rank
+            leads.remove(lead)
+            if (lead.kind, lead.url) in seen:
+                continue
+            seen.add((lead.kind, lead.url))
+            needed = CONFIRM_REQUESTS if lead.kind == "endpoint" else 1
+            if not is_near(lead.url, self._target):
+                outcome = "on another site, so not asked"
+            elif self._count() + needed > self._limit:
+                outcome = f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit"
+            elif lead.kind == "endpoint":
+                is_endpoint, outcome = self._confirm(lead.url)
+                if is_endpoint:
+                    self._note(lead, outcome)
+                    self.card = lead.card
+                    return lead.url
+            else:
+                outcome, more = read_lead(self._fetch(lead.url), lead)
+                leads += more
+            self._note(lead, outcome)
+        return None
+
+    def _note(self, lead: Candidate, outcome: str) -> None:
+        self.trail.append({"source": lead.source, "url": lead.url, "outcome": outcome})
+
+
+def explain_card(card: dict, endpoint: str, info: dict,
+                 eras: Dict[str, Optional[str]]) -> List[Check]:
+    """Return where a server card says something else than the server itself.
+
+    `eras` has the version that was agreed on in each era that was tried, None where none was.
+    """
+    urls = [lead.url for lead in read_card(card, Candidate(0, "card", endpoint, ""))]
+    promised = {version for remote in find_members(card, ["remotes", "*"])
+                if isinstance(remote, dict)
+                for version in find_list(remote.get("supportedProtocolVersions"))
+                if isinstance(version, str)}
+    spoken = [version for version in eras.values() if version]
+    is_kept = promised.issuperset(spoken) and not any(
+        eras.get("modern" if version in MODERN_VERSIONS else "legacy", version) is None
+        for version in promised)
+    version, own = card.get("version"), info.get("version")
+    faults = (
+        (urls and endpoint not in urls, f"leads to {shorten(urls)}"),
+        (promised and not is_kept, f"promises {', '.join(map(shorten, sorted(promised)))}, but "
+         f"the server speaks {', '.join(spoken)}"),
+        (version and own and version != own,
+         f"says version {shorten(version)}, the server {shorten(own)}"))
+    return [Check("card", "warning", f"the server card {text}", "bring the card up to date",
+                  CARD_SCHEMA) for is_wrong, text in faults if is_wrong]
+
+
+# ---- who issues tokens
+
+def find_repeated(value: str) -> List[str]:
+    """Return the parameters that a challenge of a WWW-Authenticate value has twice."""
+    seen: set = set()
+    repeated = []
+    for match in re.finditer(_CHALLENGE_PART, value):
+        name = (match["name"] or "").lower()
+        if match["scheme"]:
+            seen.clear()
+        elif name in seen:
+            repeated.append(name)
+        seen.add(name)
+    return [name for name in repeated if name]
+
+
+class TokenGuide:
+    """Reads who issues the tokens of a server, and what a client would do to get one.
+
+    `headers` are those of its 401; `fetch(url)` returns the Exchange of a GET without credentials.
+    `trail` says what came of each URL.
+    """
+
+    def __init__(self, url: str, headers: Headers, fetch: Callable[[str], Exchange]):
+        self._url, self._fetch = url, fetch
+        self._challenge = headers.get("www-authenticate", "")
+        self._params = join_params(parse_challenges(self._challenge))
+        self.trail: List[Dict[str, str]] = []
+
+    def run(self) -> List[Check]:
+        """Return what is worth a line, the last being what a client would do next."""
+        repeated = shorten(", ".join(find_repeated(self._challenge)))
+        checks = [Check("authorization-challenge", "warning", f"the challenge has {repeated} "
+                        "more than once: the first is used, and clients may differ",
+                        "send it once", "RFC 9110, 11.2")] if repeated else []
+        document = self._find("resource metadata", list_resource_metadata_urls, self._url,
+                              self._params.get("resource_metadata"))
+        if document is None:
+            return checks + [Check(
+                "authorization-resource", "warning", "there is no protected resource metadata: "
+                "a client cannot find out who issues tokens", "serve it at the first of the URLs "
+                "that were tried, or give clients a token by other means", "RFC 9728, 3")]
+        checks += self._check_resource(document.get("resource"))
+        issuers = document.get("authorization_servers")
+        issuers = [name for name in issuers if isinstance(name, str) and is_http_url(name)] \
+            if isinstance(issuers, list) else []
+        if not issuers:
+            return checks + [Check("authorization-resource", "warning", "the resource metadata "
+                                   "names no authorization server",
+                                   "name one in authorization_servers", "RFC 9728, 2")]
+        return checks + self._ask_issuer(issuers[0], document)
+
+    def _check_resource(self, resource: Any) -> List[Check]:
+        if resource == self._url:
+            return []
+        return [Check("authorization-resource", "warning", f"the metadata is of "
+                      f"{shorten(resource)}, and not, to the byte, of {shorten(self._url)}: strict "
+                      "clients refuse it", "set resource to the URL that clients use",
+                      "RFC 9728, 3.3")]
+
+    def _ask_issuer(self, issuer: str, document: dict) -> List[Check]:
+        metadata = self._find("issuer metadata", list_issuer_metadata_urls, issuer)
+        if metadata is None:
+            return [Check("authorization-issuer", "warning", f"{shorten(issuer)} has no metadata "
+                          "as an authorization server", "check authorization_servers, and that "
+                          "the issuer serves RFC 8414 or OpenID metadata", "RFC 8414, 3")]
+        return [*explain_issuer(issuer, metadata), Check(
+            "authorization-next", "note", describe_login(self._params, document, metadata),
+            "the probe does not log in; give a token with --header 'Authorization: Bearer ...'",
+            "basic/authorization")]
+
+    def _find(self, source: str, list_urls: Callable, *names: Any) -> Optional[dict]:
+        """Return the first document; one that is not there lets us go on, a failure does not."""
+        try:
+            urls = list_urls(*names)
+        except UsageError:                        # a name that can be none has no documents
+            urls = []
+        for url in urls:
+            fault = self._find_fault(url)
+            if fault:
+                self._note(source, url, fault)
+                continue
+            exchange = self._fetch(escape_url(url))
+            document = read_object(exchange.answer) if exchange.status == 200 else None
+            self._note(source, url, describe_document(exchange, document))
+            if document is not None or exchange.status is None or exchange.status >= 500:
+                return document
+        return None
+
+    def _find_fault(self, url: str) -> str:
+        """Return why a URL is not asked, "" where it is."""
+        if not is_http_url(url):
+            return "no http URL"
+        is_fit = url.startswith("https:") or is_same_origin(url, self._url) or (
+            is_on_loopback(url) and is_on_loopback(self._url))
+        return "" if is_fit else "plain http, where clients ask nobody, so not asked"
+
+    def _note(self, source: str, url: str, outcome: str) -> None:
+        self.trail.append({"source": source, "url": url, "outcome": outcome})
+
+
+def describe_document(exchange: Exchange, document: Optional[dict]) -> str:
+    """Return what came of asking for a JSON object, None where there was none."""
+    if exchange.status != 200 or document is not None:
+        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error)
+    kind = parse_media_type(exchange.headers.get("content-type")) or "no content type"
+    return f"HTTP 200 with {kind}, no JSON object"
+
+
+def explain_issuer(issuer: str, metadata: dict) -> List[Check]:
+    """Return what keeps clients from logging in at an authorization server."""
+    spec, checks = "RFC 8414; basic/authorization", []
+    if metadata.get("issuer") != issuer:
+        checks.append(Check("authorization-issuer", "warning", "the metadata is of the issuer "
+                            f"{shorten(metadata.get('issuer'))}, and not, to the byte, of "
+                            f"{shorten(issuer)}: clients must refuse it",
+                            "use one spelling (a slash at the end counts)", spec))
+    methods = metadata.get("code_challenge_methods_supported")
+    if not isinstance(methods, list) or "S256" not in methods:
+        checks.append(Check("authorization-issuer", "warning", "the issuer does not say that it "
+                            f"knows PKCE with S256 (code_challenge_methods_supported is "
+                            f"{shorten(methods)}): clients must not go on",
+                            "have the issuer announce S256", spec))
+    for name in ("authorization_endpoint", "token_endpoint"):
+        url = metadata.get(name)
+        if not isinstance(url, str) or not is_http_url(url):
+            checks.append(Check("authorization-issuer", "warning", f"{name} is no URL but "
+                                f"{shorten(url)}", "nobody can log in without it", spec))
+    return checks
+
+
+def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> str:
+    """Return what a client would do next, the ways to register in the specification's order."""
+    scopes = [scope for scope in re.split(r"[\s,]+", params.get("scope", "")) if scope]
+    if not scopes and isinstance(resource.get("scopes_supported"), list):
+        scopes = [scope for scope in resource["scopes_supported"] if isinstance(scope, str)]
+    ways = (("client_id_metadata_document_supported", "with a client ID metadata document"),
+            ("registration_endpoint", "after registering itself"))
+    way = next((text for name, text in ways if metadata.get(name)), "with an id that the issuer's "
+               "operator gives it (the issuer takes no registrations)")
+    return (f"a client would log in {way}, at {shorten(metadata.get('authorization_endpoint'))}, "
+            f"for {shorten(resource.get('resource'))}"
+            + (f", with the scopes {shorten(' '.join(scopes))}" if scopes else ""))
+
+
+# =============================================================================================
+# 28. REPORTS
+# =============================================================================================
+# In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
+# for tools. What a peer sent is escaped here, and secrets end here.
+
+STATUSES = ("fail", "warning", "note", "ok")                # of findings, worst first
+
+
+def is_rule(check: dict) -> bool:
+    """Return whether a check of a report is about one of RULES."""
+    return check["spec"].startswith(("MUST,", "SHOULD,"))
+
+
+def list_findings(report: dict) -> List[dict]:
+    """Return the checks to be shown, by severity; the same of both eras is one.
+
+    Rules that are kept or do not apply are counted only: see describe_levels.
+    """
+    found: Dict[Any, dict] = {}
+    for number, check in enumerate(report["checks"]):
+        if is_rule(check) and check["status"] not in ("fail", "warning"):
+            continue
+        key = (check["id"].partition("-")[2], check["message"]) if is_rule(check) else number
+        ids = [found[key]["id"]] if key in found else []
+        found[key] = {**found.get(key, check), "id": ", ".join([*ids, check["id"]])}
+    return sorted(found.values(), key=lambda check: STATUSES.index(check["status"]))
+
+
+def describe_levels(levels: Dict[str, Dict[str, int]]) -> str:
+    """Return the counts of an era as a line."""
+    parts = [f"{count['ok']} of {count['ok'] + count['broken']} {level} kept"
+             for level, count in levels.items()]
+    skipped = sum(count["skipped"] for count in levels.values())
+    return ", ".join(parts) + (f", {skipped} not applicable" if skipped else "")
+
+
+def describe_era(era: dict) -> str:
+    """Return what is known of an era as a line."""
+    info = era["serverInfo"]
+    words = [era["protocolVersion"], f"{info.get('name', '')} {info.get('version', '')}".strip(),
+             "with a session" if era["session"] else "",
+             f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
+    return escape_text(", ".join(word for word in words if word))
+
+
+def describe_target(report: dict) -> str:
+    """Return the target as one line."""
+    target = report["target"]
+    return escape_text(target if isinstance(target, str) else " ".join(target))
+
+
+def describe_counts(era: dict) -> List[str]:
+    """Return what was counted and timed in an era, a line each."""
+    lines = [describe_levels(era["levels"])] if "levels" in era else []
+    return lines + [
+        f"{method:<16} median {seen['median']:.1f} ms, 99th percentile {seen['p99']:.1f} ms "
+        f"({seen['count']} times)" for method, seen in era.get("timings", {}).items()]
+
+
+def build_unusable_report(name: str, fault: str) -> dict:
+    """Return the report on a server whose entry in a configuration file makes no sense."""
+    layer = Layer("configuration", "fail", fault, "mend its entry, or set what it needs")
+    check = Check("configuration", "fail", layer.message, layer.hint)
+    return {"target": name, "endpoint": None, "verdict": "fail", "eras": {},
+            "checks": [check._asdict()], "headline": {
+                "layer": layer.name, "message": layer.message, "hint": layer.hint},
+            "layers": [layer._asdict()], "trail": [], "requests": 0, "elapsedMs": 0}
+
+
+def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
+    """Return one report on all servers of a configuration file: its verdict is the worst."""
+    return {"target": source,
+            "verdict": max((report["verdict"] for report in reports.values()), key=VERDICTS.index),
+            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
+            "elapsedMs": round(ms)}
+
+
+def list_reports(report: dict) -> List[dict]:
+    """Return the reports on single servers that a report consists of: mostly it is one itself."""
+    return list(report["servers"].values()) if "servers" in report else [report]
+
+
+def format_report(report: dict) -> str:
+    """Return a report for a person; that on several servers begins with a summary."""
+    parts = [format_single(part) for part in list_reports(report)]
+    if "servers" in report:
+        parts = [format_summary(report), *parts, describe_verdict(report)]
+    return "\n\n".join(parts)
+
+
+def format_summary(report: dict) -> str:
+    """Return a line or two on each of several servers."""
+    lines = [f"probe of {count_things(len(report['servers']), 'server')} in "
+             + describe_target(report)]
+    for part in list_reports(report):
+        lines.append(f"  {part['verdict']:<11} {describe_target(part)}: {describe_headline(part)}")
+        lines += format_hint(part["headline"]["hint"])
+    return "\n".join(lines)
+
+
+def describe_headline(report: dict) -> str:
+    """Return the headline of a report on a single server as a line."""
+    headline = report["headline"]
+    return escape_text((f"at {headline['layer']}: " if headline["layer"] else "")
+                       + headline["message"])
+
+
+def describe_verdict(report: dict) -> str:
+    """Return the last line of a report."""
+    return f"verdict: {report['verdict']} ({describe_cost(report)})"
+
+
+def describe_cost(report: dict) -> str:
+    """Return what a report took."""
+    return f"{count_things(report['requests'], 'request')}, {report['elapsedMs']} ms"
+
+
+def count_things(number: int, name: str) -> str:
+    """Return so many of what has a name, that of one of them."""
+    return f"{number} {name}" + ("" if number == 1 else "s")
+
+
+def format_single(report: dict) -> str:
+    """Return a report on one server: the headline, layers, eras, findings, the verdict."""
+    headline = report["headline"]
+    glue = " " if headline["layer"] else ": "
+    lines = [f"probe of {describe_target(report)}",
+             f"{report['verdict']}{glue}{describe_headline(report)}",
+             *format_hint(headline["hint"])]
+    for layer in report["layers"]:
+        is_told = layer["name"] == headline["layer"]
+        took = f" ({layer['ms']:.0f} ms)" if layer["ms"] is not None else ""
+        said = "see above" if is_told else layer["message"]
+        lines.append(escape_text(f"  {layer['status']:<8} {layer['name']:<13} {said}{took}"))
+        lines += [] if is_told else format_hint(layer["hint"])
+    for name, era in report["eras"].items():
+        counts = describe_counts(era)
+        if counts:
+            lines.append(f"  {name:<8} {era['verdict']:<13} {describe_era(era)}".rstrip())
+            lines += [f"           {line}" for line in counts]
+    for lead in report["trail"]:
+        lines.append(escape_text(f"  looked   {lead['url']} ({lead['source']}): {lead['outcome']}"))
+    for check in list_findings(report):
+        if check["status"] == "ok" or check["message"] == headline["message"]:
+            continue
+        lines.append(f"  {check['status']:<8} {check['id']}: {escape_text(check['message'])}")
+        lines += format_hint(check["hint"])
+        if is_rule(check):
+            lines.append(f"           ({check['spec']})")
+    return "\n".join([*lines, describe_verdict(report)])
+
+
+def format_hint(hint: str) -> List[str]:
+    """Return the line that says what to do about the one before, if there is something."""
+    return [escape_text(f"           -> {hint}")] if hint else []
+
+
+_COLOURS = {"fail": 31, "unreachable": 31, "warning": 33, "partial": 33, "note": 36, "ok": 32,
+            "pass": 32}
+_COLOURED = rf"^(verdict: |  (?:\w+ +)?)({'|'.join(_COLOURS)})\b"
+
+
+def paint_line(line: str) -> str:
+    """Return a line of a report with its status or verdict in a colour of the terminal."""
+    return re.sub(_COLOURED, lambda match: f"{match.group(1)}\x1b[{_COLOURS[match.group(2)]}m"
+                         f"{match.group(2)}\x1b[0m", line)
+
+
+def find_percentiles(seconds: List[float]) -> dict:
+    """Return the median and the 99th percentile (nearest rank) of durations, in milliseconds."""
+    ranked = sorted(seconds)
+    middle = len(ranked) // 2
+    median = ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2
+    return {"count": len(ranked), "median": round(median * 1000, 3),
+            "p99": round(ranked[math.ceil(len(ranked) * 0.99) - 1] * 1000, 3)}
+
+
+def list_changes(before: Optional[dict], after: dict) -> List[str]:
+    """Return what is in one report and not in the other, a line each; times are no change."""
+    if before is None:
+        return format_report(after).split("\n")
+    old, new = (re.sub(r"\d+ ms|\d+ requests?", "...", format_report(report)).split("\n")
+                for report in (before, after))
+    return [f"- {line.strip()}" for line in old if line not in new] + [
+        f"+ {line.strip()}" for line in new if line not in old]
+
+
+# ---- XML and HTML
+
+def escape_markup(text: str) -> str:
+    """Return text as it stands in an element or attribute of XML and HTML."""
+    import html
+    return html.escape(escape_text(text))
+
+
+def format_junit(report: dict) -> str:
+    """Return a report as JUnit XML: a suite an era, a case a check; a note is a case that is ok."""
+    suites = []
+    for part in list_reports(report):
+        server = "" if part is report else f"{describe_target(part)}: "
+        for name in (*part["eras"], "endpoint"):
+            checks = [check for check in part["checks"] if find_suite(check, part) == name]
+            suites += [format_suite(server + name, checks)] if checks else []
+    return ('<?xml version="1.0" encoding="UTF-8"?>\n'
+            f'<testsuites name="probe of {escape_markup(describe_target(report))}" '
+            f'time="{report["elapsedMs"] / 1000:.3f}">\n' + "".join(suites) + "</testsuites>\n")
+
+
+def format_suite(name: str, checks: List[dict]) -> str:
+    """Return checks as a suite of test cases."""
+    failures, skipped = (sum(check["status"] in statuses for check in checks)
+                         for statuses in (("fail", "warning"), ("skipped",)))
+    return (f'<testsuite name="{escape_markup(name)}" tests="{len(checks)}" '
+            f'failures="{failures}" skipped="{skipped}" errors="0">\n'
+            + "".join(map(format_case, checks)) + "</testsuite>\n")
+
+
+def find_suite(check: dict, report: dict) -> str:
+    """Return the era that a check is about, "endpoint" where it is about all."""
+    era = check["id"].partition("-")[0]
+    return era if era in report["eras"] else "endpoint"
+
+
+def format_case(check: dict) -> str:
+    """Return a check as a test case."""
+    message, inner = escape_markup(check["message"]), ""
+    if check["status"] in ("fail", "warning"):
+        text = escape_markup("\u2014".join(filter(None, (check["hint"], check["spec"]))))
+        inner = f'<failure type="{check["status"]}" message="{message}">{text}</failure>'
+    elif check["status"] == "skipped":
+        inner = f'<skipped message="{message}"/>'
+    else:
+        inner = f"<system-out>{message}</system-out>"
+    return f'<testcase classname="probe" name="{escape_markup(check["id"])}">{inner}</testcase>\n'
+
+
+# Dark on white for paper; what a reader sees by colour, a word says too.
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #d0d7de; --soft: #57606a;
+  --fail: #b42318; --warning: #8a5a00; --note: #175cd3; --ok: #15703a }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #15191e; --line: #3a424c;
+  --soft: #9aa4af; --fail: #ff8a80; --warning: #f2c14e; --note: #8ab4ff; --ok: #6fd08c } }
+body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
+  background: var(--paper); font: 16px/1.5 system-ui, sans-serif }
+h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
+table { width: 100%; border-collapse: collapse } tr { border-bottom: 1px solid var(--line) }
+th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; min-width: 3rem;
+  overflow-wrap: anywhere } th { overflow-wrap: normal }
+th:last-child { width: 30% } td:empty { padding: 0 }
+span { white-space: nowrap } p span { font-weight: 600 } a { color: inherit }
+article[id] { margin-top: 3rem; border-top: 2px solid var(--ink) }
+small { display: block; color: var(--soft) } .fail { color: var(--fail); font-weight: 600 }
+.warning, .partial { color: var(--warning); font-weight: 600 } .note { color: var(--note) }
+.ok, .pass { color: var(--ok); font-weight: 600 } .skipped { color: var(--soft) }
+.unreachable { color: var(--fail); font-weight: 600 }
+@media screen and (max-width: 40rem) { thead { display: none } td { display: block;
+  padding: .2rem 0 } tr { display: block; padding: .5rem 0 } }
+@media print { :root { --ink: #000; --paper: #fff; --line: #999; --soft: #333; --fail: #8f1a11;
+  --warning: #6b4500; --note: #123f94; --ok: #0d4d28 } body { margin: 0; max-width: none;
+  font-size: 10pt } article[id] { break-before: page; border: 0 } tr { break-inside: avoid }
+  h2 { break-after: avoid } thead { display: table-header-group } }
+"""
+
+
+def format_html(report: dict) -> str:
+    """Return a report as one page that needs nothing else: no script, no picture, no network."""
+    title = escape_markup(f"Probe of {describe_target(report)}")
+    parts = [format_article(part, "" if part is report else f"server-{number}")
+             for number, part in enumerate(list_reports(report), 1)]
+    if "servers" in report:
+        parts.insert(0, f"<h1>{title}</h1>\n<p>Verdict: {mark(report['verdict'])}</p>\n"
+                     + format_cost(report) + format_table(
+            "Servers", ["verdict", "server", "what was seen", "what to do"],
+            [[mark(part["verdict"]), f'<a href="#server-{number}">{escape_markup(part["target"])}'
+              "</a>", escape_markup(describe_headline(part)), escape_markup(
+                  part["headline"]["hint"])]
+             for number, part in enumerate(list_reports(report), 1)]))
+    return ("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+            "style-src 'unsafe-inline'\">\n"
+            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+            f"<main>\n{''.join(parts)}</main>\n</body>\n</html>\n")
+
+
+def format_article(report: dict, anchor: str) -> str:
+    """Return a report on one server as HTML; links lead there by `anchor`."""
+    headline = report["headline"]
+    rules = [check for check in report["checks"] if is_rule(check)]
+    return "".join([
+        f'<article id="{anchor}">\n' if anchor else "<article>\n",
+        f"<h1>{escape_markup('Probe of ' + describe_target(report))}</h1>\n",
+        f"<p>{mark(report['verdict'])} {escape_markup(describe_headline(report))}</p>\n",
+        f"<p>What to do: {escape_markup(headline['hint'])}.</p>\n" if headline["hint"] else "",
+        format_cost(report),
+        format_table("Layers", ["status", "layer", "ms", "what was seen", "what to do"], [
+            [mark(layer["status"]), mark(layer["name"], ""), describe_ms(layer["ms"]),
+             escape_markup(layer["message"]), escape_markup(layer["hint"])]
+            for layer in report["layers"]]),
+        format_table("Eras", ["verdict", "era", "server", "rules and times"], [
+            [mark(era["verdict"]), mark(name, ""), escape_markup(
+                describe_era(era) or "nothing was agreed on"), "<br>".join(describe_counts(era))]
+            for name, era in report["eras"].items()]),
+        format_table("Where else was looked", ["named by", "address", "outcome"], [
+            [escape_markup(lead[member]) for member in ("source", "url", "outcome")]
+            for lead in report["trail"]]),
+        format_table("Findings", ["status", "what was seen", "what to do"], [
+            [mark(check["status"]), format_finding(check), escape_markup(check["hint"])]
+            for check in list_findings(report)]),
+        format_table("Rules", ["outcome", "rule", "where it is stated"], [
+            [mark(check["status"]), format_finding(check), escape_markup(check["spec"])]
+            for check in rules]),
+        "</article>\n"])
+
+
+def format_cost(report: dict) -> str:
+    """Return what a report took as a paragraph of HTML."""
+    return f"<p><small>{describe_cost(report)}</small></p>\n"
+
+
+def describe_ms(ms: Optional[float]) -> str:
+    """Return a duration in whole milliseconds, "" where there is none."""
+    return "" if ms is None else f"{ms:.0f}"
+
+
+def mark(word: str, style: Optional[str] = None) -> str:
+    """Return a word as HTML that is not broken, a status or verdict in its colour."""
+    return f'<span class="{word if style is None else style}">{word}</span>'
+
+
+def format_finding(check: dict) -> str:
+    """Return what a check saw, with its id, as HTML."""
+    return f"{escape_markup(check['message'])}<small>{escape_markup(check['id'])}</small>"
+
+
+def format_table(title: str, names: List[str], rows: List[List[str]]) -> str:
+    """Return a titled table of HTML, "" without rows; the cells are HTML already."""
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n"
+                   for row in rows)
+    return (f"<h2>{title}</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n"
+            "</table>\n")
+
+
+# ---- commands
+
+def format_curl(exchange: Exchange) -> str:
+    """Return a request as a curl command; each secret is a variable of the shell, to be set."""
+    import shlex
+    words = ["curl -sSi"]
+    if exchange.method != "POST":
+        words.append(f"-X {shlex.quote(exchange.method)}")
+    words.append(shlex.quote(Redactor().hide(exchange.url)))
+    for name, value in exchange.request_headers.items():
+        if re.search(SECRET_HEADERS, name):
+            variable = re.sub(r"\W", "_", name).upper()
+            words.append(f'-H "{name}: ${variable}"')
+        else:
+            words.append("-H " + shlex.quote(f"{name}: {value}"))
+    if exchange.request_body:
+        words.append("--data-binary "
+                     + shlex.quote(exchange.request_body.decode("utf-8", "replace")))
+    return " \\\n  ".join(words)
+
+
+# =============================================================================================
+# 29. TRANSCRIPTS
+# =============================================================================================
+# In: exchanges. Out: the text of an .http file, numbered and without secrets, which a person can
+# read, and exchanges again; and where two answers differ. Reader and writer are inverse to each
+# other but for what no reader needs: line ends of a body, how its JSON was laid out, its length.
+
+
+class Exchange(NamedTuple):
+    """One HTTP exchange or stdio message pair, as an observer sees it and a transcript keeps it.
+
+    The names of `headers` are in lower case, those of `request_headers` as they were sent, without
+    Host. On stdio, bodies are lines. `error` says why there is no answer, or not all of it.
+    """
+
+    method: str                    # of HTTP, or "stdio"
+    url: str
+    request_headers: Headers
+    request_body: bytes
+    status: Optional[int]
+    headers: Headers
+    answer: bytes                  # the first NOTED_BYTES of its body
+    size: int                      # bytes of it that were read
+    is_stream: bool
+    seconds: float
+    error: Optional[str]
+    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
+    title: str = ""                # in a transcript, "" where it is the method
+
+
+NOTED_BYTES = 1024 * 1024               # of a body that an observer gets
+CLIENT_LEFT = "the client went away"    # the error of an exchange that is not the server's fault
+
+
+def find_json(data: bytes) -> Any:
+    """Return the JSON value in bytes, None when they are none."""
+    try:
+        return parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+    except ValueError:
+        return None
+
+
+def find_title_of(exchange: Exchange) -> str:
+    """Return what an exchange is about: the JSON-RPC method, or what there is instead."""
+    value = find_json(exchange.request_body) if exchange.request_body else None
+    if isinstance(value, list):
+        return f"a batch of {len(value)}"
+    if isinstance(value, dict):
+        return shorten(value.get("method", "a response"))
+    return f"{exchange.method}, a body that is no JSON" if exchange.request_body else (
+        exchange.method)
+
+
+# ---- secrets
+
+# Headers whose values let somebody in.
+SECRET_HEADERS = ("(?i)authorization|cookie|token|secret|password|session-id|api-?key|credential"
+                  "|dpop")
+PLACEHOLDER = r"<(?:secret|session)-([0-9]{1,9})>"
+
+
+def split_credentials(value: str) -> Tuple[str, str]:
+    """Return the scheme in the value of a secret header, with a space, and what is secret."""
+    scheme, separator, secret = value.rpartition(" ")
+    is_plain = separator and "," not in value and "=" not in scheme
+    return (scheme + separator, secret) if is_plain else ("", value)
+
+
+class Redactor:
+    """Puts a placeholder in the place of each secret, always the same for the same.
+
+    Secrets are the values of secret headers, also where they are repeated elsewhere, members and
+    query parameters with such names, and those that are given. The placeholders that a transcript
+    has already are kept.
+    """
+
+    MAX_FOUND = 200                # of those in texts, that are looked for elsewhere too
+
+    # The bounds keep the search linear in a text that is all quotes and tokens.
+    _MEMBER = (r'(?i)("(?!progressToken")[^"]{0,40}(?:authorization|token|secret|password|'
+               r'api_?key|session_?id)"\s{0,9}:\s{0,9}")((?:[^"\\]|\\.)*)(?=")')
+    _QUERY = (r"(?i)([?&][^=&#\s]{0,40}(?:token|secret|password|key|code|sig|session_?id)"
+              r"[^=&#\s]{0,40}=)([^&#\s\"]*)")
+
+    def __init__(self, secrets_given: Iterable[str] = ()):
+        self._names: Dict[str, str] = {}          # a secret to its placeholder
+        self._known: Dict[str, str] = {}          # the same of those that are looked for
+        self._found = 0                           # how many of these were in texts
+        self._last = 0                            # the highest number of a placeholder
+        for secret in secrets_given:
+            self._look_for(secret)
+
+    def learn(self, exchange: Exchange) -> None:
+        """Take in the secrets of an exchange, so that they are known wherever they stand."""
+        both = (exchange.request_headers, exchange.headers)
+        texts = [exchange.url, *(value for headers in both for value in headers.values()),
+                 *(body.decode("utf-8", "replace") for body in (exchange.request_body,
+                                                                exchange.answer))]
+        self._last = max(self._last, 0, *(int(number) for text in texts
+                                          for number in re.findall(PLACEHOLDER, text)))
+        for headers in both:
+            for name, value in headers.items():
+                if re.search(SECRET_HEADERS, name):
+                    self._look_for(split_credentials(value)[1], name)
+
+    def hide(self, text: str) -> str:
+        """Return text without secrets."""
+        for secret in sorted(self._known, key=len, reverse=True):
+            if len(secret) >= 6:                  # a shorter one would be found in any text
+                text = text.replace(secret, self._known[secret])
+        for pattern in (self._MEMBER, self._QUERY):
+            text = re.sub(pattern, lambda match: (
+                match[1] + self._hide_found(match[2], match[1])), text)
+        return text
+
+    def hide_header(self, name: str, value: str) -> str:
+        """Return the value of a header without secrets."""
+        if not re.search(SECRET_HEADERS, name):
+            return self.hide(value)
+        scheme, secret = split_credentials(value)
+        return scheme + self._find_name(secret, name)
+
+    def _hide_found(self, secret: str, name: str) -> str:
+        """Return the placeholder of what a text has, which may have a great many."""
+        if secret in self._names or self._found == self.MAX_FOUND:
+            return self._find_name(secret, name)
+        placeholder = self._look_for(secret, name)
+        self._found += placeholder != secret
+        return placeholder
+
+    def _look_for(self, secret: str, name: str = "") -> str:
+        """Have a secret hidden wherever it stands from now on, and return its placeholder."""
+        placeholder = self._find_name(secret, name)
+        if placeholder != secret:
+            self._known[secret] = placeholder
+        return placeholder
+
+    def _find_name(self, secret: str, name: str = "") -> str:
+        """Return the placeholder of what a header or member with a name has."""
+        if not secret or re.fullmatch(PLACEHOLDER, secret):
+            return secret
+        if secret not in self._names:
+            self._last += 1
+            kind = "session" if "session" in name.lower() else "secret"
+            self._names[secret] = f"<{kind}-{self._last}>"
+        return self._names[secret]
+
+
+# ---- exchanges to text
+
+# What a body's length and coding made necessary is left out: the body is kept as it was meant.
+_FRAMING = frozenset({"host", "content-length", "content-encoding"})
+_REQUEST_FRAMING = _FRAMING | {"accept-encoding", "connection", "transfer-encoding"}
+# Headers whose values differ each time; they are what all transcripts have in the same words.
+VOLATILE_HEADERS = {"date": "<http-date>"}
+# How lines begin that are no part of a body; one that has to begin so is escaped.
+_TAKEN = r"#|//|\\|HTTP/|[<>] "
+
+
+def format_transcript(exchanges: Sequence[Exchange], hidden: Iterable[str] = ()) -> str:
+    """Return exchanges in the form of an .http file: numbered, titled, without secrets.
+
+    Dates are not kept, so that two transcripts can be compared; of `hidden` secrets, nothing is.
+    """
+    redaction = Redactor(hidden)
+    for exchange in exchanges:
+        redaction.learn(exchange)
+    return "\n\n".join(format_block(number, format_exchange(exchange, redaction))
+                       for number, exchange in enumerate(exchanges, 1))
+
+
+def format_block(number: int, text: str) -> str:
+    """Return what format_exchange made of an exchange, as the block with a number."""
+    return f"### {number} \u00b7 {text}"
+
+
+def format_exchange(exchange: Exchange, redaction: Redactor) -> str:
+    """Return an exchange as its title, its request and its answer."""
+    title = escape_text(redaction.hide(exchange.title or find_title_of(exchange)))
+    if not is_of_http(exchange):
+        lines = _format_lines(exchange, redaction)
+        return "\n".join([title, *lines, *_format_remarks(exchange)])
+    parts = [f"{title}\n{format_request_head(exchange, redaction)}",
+             format_body(exchange.request_body, redaction)]
+    if exchange.status is None:
+        return "\n\n".join([*parts, *_format_remarks(exchange)])
+    body = format_body(exchange.answer, redaction)
+    if exchange.error and exchange.is_stream and re.search(rb"(\r?\n){2}$", exchange.answer):
+        body += "\n"                              # it broke off between two events, not within one
+    answer = "\n".join([*([body] if body else []), *_format_remarks(exchange)])
+    return "\n\n".join([*parts, format_answer_head(exchange, redaction), answer])
+
+
+def is_of_http(exchange: Exchange) -> bool:
+    """Return whether an exchange is a request and a response of HTTP, and not only messages."""
+    return exchange.method not in ("stdio", "SSE")
+
+
+def _format_remarks(exchange: Exchange) -> List[str]:
+    """Return as comments why an answer is not, or not all of it, there."""
+    said = "no answer" if exchange.status is None and not exchange.answer else "broken off"
+    return [*([f"# cut: {exchange.size:,} bytes in all"] if exchange.size > len(exchange.answer)
+              else []),
+            *([f"# {said}: {escape_text(exchange.error)}"] if exchange.error else [])]
+
+
+def _format_lines(exchange: Exchange, redaction: Redactor) -> Iterator[str]:
+    for mark, data in (("> ", exchange.request_body), ("< ", exchange.answer)):
+        for line in data.split(b"\n") if data else ():
+            text = redaction.hide(line.rstrip(b"\r").decode("utf-8", "surrogateescape"))
+            yield mark + (escape_json(text) if find_json(line) is not None else format_line(text))
+
+
+def format_request_head(exchange: Exchange, redaction: Redactor) -> str:
+    """Return the first lines of a request."""
+    rest = exchange.url.partition("://")[2]
+    host = re.split("[/?#]", rest)[0]
+    path = rest[len(host):]
+    path = path if path.startswith("/") else "/" + path
+    lines = [f"{exchange.method} {redaction.hide(path)} HTTP/1.1", f"Host: {host}"]
+    lines += [f"{name}: {redaction.hide_header(name, value)}"
+              for name, value in exchange.request_headers.items()
+              if name.lower() not in _REQUEST_FRAMING]
+    return "\n".join(map(escape_text, lines))
+
+
+def format_answer_head(exchange: Exchange, redaction: Redactor) -> str:
+    """Return the first lines of an answer."""
+    lines = [f"HTTP/1.1 {exchange.status} {REASONS.get(exchange.status, '')}".rstrip()]
+    for name, value in sorted(exchange.headers.items()):
+        if name not in _FRAMING:
+            shown = VOLATILE_HEADERS.get(name) or redaction.hide_header(name, value)
+            lines.append(f"{'-'.join(map(str.capitalize, name.split('-')))}: {shown}")
+    return "\n".join(map(escape_text, lines))
+
+
+def format_body(data: bytes, redaction: Redactor) -> str:
+    """Return a body as lines: JSON is indented, all else is as it is."""
+    value = find_json(data)
+    if isinstance(value, (dict, list)):
+        return escape_json(redaction.hide(json.dumps(value, indent=2, ensure_ascii=False)))
+    text = re.sub("(?<!\r)\r+\n", "\n", data.decode("utf-8", "surrogateescape")).strip("\n")
+    return "\n".join(map(format_line, redaction.hide(text).split("\n")))
+
+
+def format_line(line: str) -> str:
+    """Return a line of a body so that it can be seen, and taken for nothing else."""
+    name, _, value = line.partition(":")
+    if name == "data" and not line.isprintable() and find_json(value.encode("utf-8", "replace")):
+        line = escape_json(line)
+    if line.replace("\t", " ").isprintable() and not re.match(_TAKEN, line):
+        return line
+    return "\\" + escape_text(line.replace("\\", "\\\\"))
+
+
+def escape_json(text: str) -> str:
+    """Return JSON in which what cannot be seen is escaped as JSON does."""
+    if text.isprintable():
+        return text
+    text = re.sub(r"[\t\r]", " ", text)           # white space between values: strings have none
+    return "".join(character if character.isprintable() or character == "\n"
+                   else encode_json(character)[1:-1] for character in text)
+
+
+# ---- text to exchanges
+
+Lines = List[Tuple[int, str]]           # with their numbers
+
+_TITLE = r"###(?!#)[ \t]*(?:\d+[ \t]*\u00b7[ \t]*)?(.*)"
+_REQUEST = r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+)[ \t]+(\S+)(?:[ \t]+HTTP/[0-9.]+)?[ \t]*"
+_ANSWER = r"HTTP/[0-9.]+[ \t]+([1-9][0-9]{2})\b.*"
+_ESCAPE = r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))"
+_CONTROLS = {"r": "\r", "n": "\n", "t": "\t"}
+_REMARK = r"# (?:no answer|broken off): (.*)"
+_CUT = r"# cut: ([0-9][0-9,]{0,24}) bytes in all"
+
+
+def parse_transcript(text: str) -> List[Exchange]:
+    """Return the exchanges in the text of a transcript; raises UsageError naming the line.
+
+    Written by hand it may have CRLF, no version after the path, no answers, and lines that begin
+    with # or // and say something to people.
+    """
+    blocks: List[Tuple[str, Lines]] = [("", [])]
+    for number, line in enumerate(text.lstrip("\ufeff").replace("\r\n", "\n").split("\n"), 1):
+        match = re.fullmatch(_TITLE, line)
+        if match is not None:
+            blocks.append((match[1].strip(), []))
+        else:
+            blocks[-1][1].append((number, line))
+    found = [parse_block(title, lines) for title, lines in blocks]
+    return [exchange for exchange in found if exchange is not None]
+
+
+def parse_block(title: str, lines: Lines) -> Optional[Exchange]:
+    """Return the exchange in the lines below a title, None where there is nothing to read."""
+    start = next((index for index, (_, line) in enumerate(lines)
+                  if line.strip() and not is_comment(line)), None)
+    if start is None:
+        return None
+    number, first = lines[start]
+    try:
+        parse = _parse_lines if first[:1] in ("<", ">") else _parse_http
+        exchange = parse(lines[start:], _find_remarks(lines))
+        if not is_of_http(exchange) and not (exchange.request_body or exchange.answer):
+            return None
+    except UnicodeEncodeError as error:
+        raise UsageError(f"line {number} begins an exchange with an escape that is no character: "
+                         f"{error.reason}") from None
+    return exchange if title == find_title_of(exchange) else exchange._replace(title=title)
+
+
+def is_comment(line: str) -> bool:
+    """Return whether a line of a transcript is there for people only."""
+    return line.startswith(("#", "//"))
+
+
+def _find_remarks(lines: Lines) -> Tuple[Optional[str], Optional[int]]:
+    """Return why an answer is not complete, and how large it was, None where nothing says so."""
+    said = [re.fullmatch(_REMARK, line) for _, line in lines]
+    sizes = [re.fullmatch(_CUT, line) for _, line in lines]
+    return (next((match[1] for match in said if match), None),
+            next((int(match[1].replace(",", "")) for match in sizes if match), None))
+
+
+def _parse_lines(lines: Lines, remarks: tuple) -> Exchange:
+    """Return a message on stdio, and what came back for it."""
+    sides: Dict[str, List[bytes]] = {">": [], "<": []}
+    for number, line in lines:
+        if line.strip() and not is_comment(line):
+            if line[:2] not in ("> ", "< ", ">", "<"):
+                raise UsageError(f"line {number} of stdio begins with neither > nor <: "
+                                 + shorten(line, 60))
+            sides[line[0]].append(_parse_body_line(line[2:]).rstrip(b"\r"))
+    answer = b"\n".join(sides["<"])
+    error, size = remarks
+    return Exchange("stdio", "", {}, b"\n".join(sides[">"]), None, {}, answer,
+                    size or len(answer), False, 0.0, error)
+
+
+def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
+    """Return an exchange of HTTP: a request, and an answer if there is one."""
+    end = next((index for index, (_, line) in enumerate(lines) if re.fullmatch(_ANSWER, line)),
+               len(lines))
+    number, first = lines[0]
+    match = re.fullmatch(_REQUEST, first)
+    if match is None:
+        raise UsageError(f"line {number} is no request: METHOD /path HTTP/1.1, or > and a line of "
+                         f"stdio, but is {shorten(first, 60)}")
+    sent, body = _parse_headers(lines[1:end])
+    host = next((value for name, value in sent.items() if name.lower() == "host"), "localhost")
+    url = _find_asked_url(match[2], host)
+    if url is None:
+        asked = match[2] if "://" in match[2] else host + match[2]
+        raise UsageError(f"line {number} asks for what is no http URL: {shorten(asked, 60)}")
+    headers, answer = _parse_headers(lines[end + 1:])
+    headers = {name.lower(): value for name, value in headers.items()}
+    status = int(re.fullmatch(_ANSWER, lines[end][1])[1]) if end < len(lines) else None
+    error, size = remarks
+    data = _parse_body(answer)
+    is_stream = status is not None and parse_media_type(headers.get("content-type")) == STREAM_TYPE
+    if is_stream and data:
+        texts = [line for _, line in answer]
+        end = next((index for index, line in enumerate(texts) if re.fullmatch(_REMARK, line)), 0)
+        data += b"\n\n" if not end or not texts[end - 1] else b"\n"
+    return Exchange(match[1], url, {name: value for name, value in sent.items()
+                                    if name.lower() != "host"}, _parse_body(body), status, headers,
+                    data, size or len(data), is_stream, 0.0, error)
+
+
+def _find_asked_url(target: str, host: str) -> Optional[str]:
+    """Return the URL of a request's target and Host, None where that is none."""
+    if re.match("https?://", target):
+        url = target
+    elif target.startswith("/") and re.fullmatch(r"[^\s/?#]+", host):
+        url = f"http://{host}{target}"
+    else:
+        return None
+    return url if is_http_url(url) else None
+
+
+def _parse_headers(lines: Lines) -> Tuple[Headers, Lines]:
+    """Return the headers at the start of lines, and the lines after the blank one below them."""
+    headers: Headers = {}
+    for index, (number, line) in enumerate(lines):
+        if not line.strip():
+            return headers, lines[index + 1:]
+        name, colon, value = line.partition(":")
+        if not is_comment(line):
+            if not (colon and _TOKEN.fullmatch(name)):
+                raise UsageError(f"line {number} is no header, and no blank line comes before it: "
+                                 + shorten(line, 60))
+            headers[name] = value.strip()
+    return headers, []
+
+
+def _parse_body(lines: Lines) -> bytes:
+    """Return the bytes of a body, JSON without what was only there to be read."""
+    texts = [_parse_body_line(line) for _, line in lines if not is_comment(line)]
+    data = b"\n".join(texts).strip(b"\n")
+    value = find_json(data)
+    return format_message(value) if isinstance(value, (dict, list)) else data
+
+
+def _parse_body_line(line: str) -> bytes:
+    """Return the bytes that format_line shows as a line."""
+    if line.startswith("\\"):
+        line = re.sub(_ESCAPE, lambda match: (
+            _CONTROLS.get(match[4], match[4]) if match[4] else
+            chr(int(match[1] or match[2] or match[3], 16))), line[1:])
+    return line.encode("utf-8", "surrogateescape")
+
+
+# ---- where two answers differ
+
+class Difference(NamedTuple):
+    """A member of an answer that is not what it was; ABSENT stands for nothing."""
+
+    path: str
+    was: Any
+    now: Any
+
+    def __str__(self) -> str:
+        was, now = ("absent" if value is ABSENT else shorten(value)
+                    for value in (self.was, self.now))
+        return f"{escape_text(self.path)}: was {was}, is {now}"
+
+
+ABSENT = object()
+
+# Members that differ each time, wherever they stand.
+VOLATILE_MEMBERS = ("progressToken", "requestState", "taskId", "createdAt", "lastUpdatedAt",
+                    "nextCursor")
+# Headers of an answer that mean something to a client of MCP, and how their values are compared.
+COMPARED_HEADERS = {
+    "content-type": parse_media_type, "mcp-session-id": bool, "allow": str, "location": str,
+    "www-authenticate": str,
+}
+
+
+def build_ignored(patterns: Iterable[str]) -> Callable[[str], Any]:
+    """Return what tells whether a path is ignored, by patterns like `result.tools[*].title`.
+
+    A pattern covers all that is below it; one without dots means members of that name anywhere.
+    """
+    parts = []
+    for pattern in (*VOLATILE_MEMBERS, *patterns):
+        start = "" if re.search(r"[.\[]", pattern) else r"(?:.*[.\]])?"
+        text = re.escape(pattern).replace(r"\*", r"[^.\[\]]*")
+        parts.append(f"{start}{text}(?![^.\\[])")
+    return re.compile("|".join(parts)).match
+
+
+def compare_answers(was: Exchange, now: Exchange, is_ignored: Callable[[str], Any]
+                    ) -> List[Difference]:
+    """Return where the answer that came now is not the one that is in a transcript."""
+    found = list(_compare_heads(was, now))
+    before, after = find_parts(was), find_parts(now)
+    if not before and not after and is_of_http(was) and is_of_http(now):
+        before, after = ({"body": exchange.answer.decode("utf-8", "replace").strip()}
+                         for exchange in (was, now))
+    for label in (*before, *(label for label in after if label not in before)):
+        pair = before.get(label, ABSENT), after.get(label, ABSENT)
+        found += compare_values(*pair, label, is_ignored)
+    return [difference for difference in found if not is_ignored(difference.path)]
+
+
+def _compare_heads(was: Exchange, now: Exchange) -> Iterator[Difference]:
+    if now.error and not was.error:
+        yield Difference("answer", "complete", now.error)
+    if was.status is None or now.status is None:
+        return                                    # on stdio there is none
+    if was.status != now.status:
+        yield Difference("status", was.status, now.status)
+    for name, read in COMPARED_HEADERS.items():
+        values = [exchange.headers.get(name) for exchange in (was, now)]
+        if read(values[0] or "") != read(values[1] or ""):
+            yield Difference(f"headers.{name}", *(ABSENT if value is None else value
+                                                  for value in values))
+
+
+def find_messages(exchange: Exchange) -> List[Any]:
+    """Return the JSON-RPC messages in an answer, whatever carried them."""
+    if exchange.is_stream and is_of_http(exchange):
+        events = SSEParser().feed(exchange.answer)
+        values = [find_json(event.data.encode("utf-8", "surrogatepass")) for event in events
+                  if event.event == "message"]
+    elif is_of_http(exchange):
+        values = [find_json(exchange.answer)]
+    else:
+        values = list(map(find_json, exchange.answer.split(b"\n")))
+    return [part for value in values for part in (value if isinstance(value, list) else [value])
+            if isinstance(part, dict)]
+
+
+def find_parts(exchange: Exchange) -> Dict[str, Any]:
+    """Return what an answer says by the path at which it is shown.
+
+    The response's own members have no more of a path; other messages are counted by method.
+    """
+    parts: Dict[str, Any] = {}
+    seen: Dict[str, int] = {}
+    for message in find_messages(exchange):
+        method = message.get("method")
+        name = shorten(method) if "method" in message else ""
+        seen[name] = seen.get(name, 0) + 1
+        start = f"{name}[{seen[name]}]" if name or seen[name] > 1 else ""
+        for member in ("params",) if name else ("id", "result", "error"):
+            if member in message:
+                parts[f"{start}.{member}" if start else member] = message[member]
+    return parts
+
+
+def compare_values(was: Any, now: Any, path: str, is_ignored: Callable[[str], Any]
+                   ) -> Iterator[Difference]:
+    """Yield where two JSON values differ."""
+    if is_ignored(path):
+        return
+    if isinstance(was, dict) and isinstance(now, dict):
+        parts = [(f"{path}.{shorten(name)}", name) for name in {**was, **now}]
+    elif isinstance(was, list) and isinstance(now, list):
+        was, now = _name_items(was, now)
+        parts = [(f"{path}[{shorten(name)}]", name) for name in {**was, **now}]
+    else:
+        if was != now or isinstance(was, bool) != isinstance(now, bool):
+            yield Difference(path, was, now)
+        return
+    for inner, name in parts:
+        yield from compare_values(was.get(name, ABSENT), now.get(name, ABSENT), inner, is_ignored)
+
+
+def _name_items(*lists: list) -> List[Dict[Any, Any]]:
+    """Return the items of lists by what all of them are called, else by their places."""
+    for member in ("name", "uri", "uriTemplate"):
+        named = [{item[member]: item for item in items if isinstance(item, dict)
+                  and isinstance(item.get(member), str)} for items in lists]
+        if all(map(len, lists)) and list(map(len, named)) == list(map(len, lists)):
+            return named
+    return [dict(enumerate(items)) for items in lists]
+
+
+# ---- a transcript's requests, sent again
+
+# What a server gives out and a client brings back, wherever it stands.
+CARRIED_MEMBERS = ("requestState", "taskId", "nextCursor", "sessionId")
+
+
+class Substitutions:
+    """What a client has to carry over: what a server said in a transcript, to what it says now."""
+
+    def __init__(self) -> None:
+        self._texts: Dict[str, str] = {}
+        self._versions: Dict[str, str] = {}
+        self._ids: Dict[Any, Any] = {}            # of the server's own requests
+
+    def learn(self, was: Exchange, now: Exchange) -> None:
+        """Take in what an answer gives out: the session, versions, states, cursors, ids."""
+        self._pair(was.headers.get("mcp-session-id"), now.headers.get("mcp-session-id"))
+        before, after = find_messages(was), find_messages(now)
+        self.learn_questions(before, after)
+        self._learn_value(*([message.get("result") for message in messages
+                             if "result" in message] for messages in (before, after)))
+
+    def learn_questions(self, before: List[dict], after: List[dict]) -> None:
+        """Take in the ids of what the server asks."""
+        self._ids.update(zip(*([message["id"] for message in messages if is_request(message)]
+                               for messages in (before, after))))
+
+    def apply(self, exchange: Exchange) -> Exchange:
+        """Return an exchange with the request that a client would send now, and no answer.
+
+        A header that holds a placeholder, of which nobody has the secret, is left out.
+        """
+        exchange = exchange._replace(status=None, headers={}, answer=b"", size=0, error=None)
+        headers = {}
+        for name, value in exchange.request_headers.items():
+            table = self._versions if name.lower() == "mcp-protocol-version" else self._texts
+            value = table.get(value, value)
+            if not re.search(PLACEHOLDER, value):
+                headers[name] = value
+        value = find_json(exchange.request_body)
+        if value is None:
+            return exchange._replace(request_headers=headers)
+        if isinstance(value, dict) and "method" not in value:
+            value["id"] = self._ids.get(find_request_id(value), value.get("id"))
+        return exchange._replace(request_headers=headers,
+                                 request_body=format_message(self._replace(value)))
+
+    def restore(self, exchange: Exchange) -> Exchange:
+        """Return an exchange in which what stood for a secret in the transcript does so again."""
+        pairs = [(now, was) for was, now in self._texts.items() if re.fullmatch(PLACEHOLDER, was)]
+        headers, answer = dict(exchange.headers), exchange.answer
+        for now, was in pairs:
+            headers = {name: value.replace(now, was) for name, value in headers.items()}
+            answer = answer.replace(now.encode("utf-8"), was.encode("utf-8"))
+        return exchange._replace(headers=headers, answer=answer)
+
+    def _pair(self, was: Optional[str], now: Optional[str]) -> None:
+        if was and now:
+            self._texts[was] = now
+
+    def _learn_value(self, was: Any, now: Any) -> None:
+        if isinstance(was, list) and isinstance(now, list):
+            for pair in zip(was, now):
+                self._learn_value(*pair)
+        for name in was if isinstance(was, dict) and isinstance(now, dict) else ():
+            pair = was[name], now.get(name)
+            if name in CARRIED_MEMBERS and all(isinstance(value, str) for value in pair):
+                self._pair(*pair)
+            elif name == "protocolVersion" and isinstance(pair[1], str):
+                self._versions[str(pair[0])] = pair[1]
+            else:
+                self._learn_value(*pair)
+
+    def _replace(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._replace(part) for name, part in value.items()}
+        if isinstance(value, list):
+            return [self._replace(part) for part in value]
+        return self._texts.get(value, value) if isinstance(value, str) else value
+
+
+# =============================================================================================
+# 30. MOCK AND FAULTS
+# =============================================================================================
+# In: a transcript, or a server, and a request. Out: the answer that was recorded, with the ids of
+# the one who asks now, as parts to be sent one after another. A fault changes them on their way.
+
+
+class MockRequest(NamedTuple):
+    """One request to a mock. `value` is its JSON value, None where it has none."""
+
+    method: str                    # of HTTP, or "stdio"
+    target: str
+    headers: Headers               # by names in lower case
+    value: Any
+    count: int = 0                 # of earlier requests of the same name
+
+    @property
+    def name(self) -> str:
+        """The JSON-RPC method, "" where there is none."""
+        method = self.value.get("method") if isinstance(self.value, dict) else None
+        return method if isinstance(method, str) else ""
+
+    @property
+    def is_request(self) -> bool:
+        """Whether it is a JSON-RPC request, which wants an answer."""
+        return is_request(self.value)
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether it is of the modern era."""
+        return is_modern(find_meta_of(self.value), self.headers)
+
+    @property
+    def origin(self) -> str:
+        """The origin at which the mock was asked."""
+        return f"http://{self.headers.get('host', 'localhost')}"
+
+
+def find_params(value: Any) -> dict:
+    """Return the params of a JSON value that may be a message, {} where there are none."""
+    params = value.get("params") if isinstance(value, dict) else None
+    return params if isinstance(params, dict) else {}
+
+
+def find_meta_of(value: Any) -> dict:
+    """Return the `_meta` of a JSON value that may be a message, {} where there is none."""
+    meta = find_params(value).get("_meta")
+    return meta if isinstance(meta, dict) else {}
+
+
+class ConnectionAction(enum.Enum):
+    """What a mock does between two pieces of its answer, beside waiting for some seconds."""
+
+    RESET = "resets the connection"
+    HANG_UP = "closes the connection, or exits, without the rest"
+    STAY = "ends from now on neither with its input nor by SIGTERM"
+
+
+class WaitForReply(NamedTuple):
+    """A pause until the client has answered the question with this id."""
+
+    id: Any
+
+
+class StderrOutput(NamedTuple):
+    """What a stdio server writes to its standard error meanwhile."""
+
+    data: bytes
+
+
+# Bytes to be sent, seconds to wait, or what else happens on the connection.
+Part = Union[bytes, float, ConnectionAction, WaitForReply, StderrOutput]
+FOR_EVER = math.inf                                   # seconds
+
+
+class MockReply(NamedTuple):
+    """What a mock answers: messages, or other `parts` in their place.
+
+    Over HTTP these are the pieces of a body, with `is_raw` of the whole answer, head and all; on
+    stdio pieces of standard output, and the status means nothing.
+    """
+
+    status: int = 200
+    headers: Headers = {}          # by names as they are sent
+    messages: Tuple[Any, ...] = ()
+    is_stream: bool = False
+    parts: Optional[Iterable[Part]] = None
+    is_raw: bool = False
+
+
+def build_reply(status: int, text: Union[bytes, str] = b"", kind: str = "text/plain",
+                **headers: str) -> MockReply:
+    """Return a MockReply of some text; names of headers are written with underscores."""
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    return MockReply(status, {**({"Content-Type": kind} if data else {}), **given},
+                     parts=(data,) if data else ())
+
+
+def format_stream(reply: MockReply, encode: Callable[[Any], str] = encode_json) -> bytes:
+    """Return the messages of a MockReply as an event stream."""
+    return b"".join(format_event(encode(message)) for message in reply.messages)
+
+
+def format_reply_lines(reply: MockReply) -> Iterable[Part]:
+    """Return a MockReply as parts of a stdio server's standard output."""
+    if reply.parts is not None:
+        return reply.parts
+    return [format_message(message) + b"\n" for message in reply.messages]
+
+
+def format_reply(reply: MockReply, date: str) -> Iterator[Part]:
+    """Yield a MockReply as parts of what is sent over a connection."""
+    parts = reply.parts
+    if parts is None:
+        body = format_stream(reply) if reply.is_stream else b"".join(
+            map(format_message, reply.messages[-1:]))
+        parts = (body,) if body else ()
+    if reply.is_raw:
+        yield from parts
+        return
+    headers = dict(reply.headers)
+    if reply.is_stream:
+        headers["Transfer-Encoding"] = "chunked"
+    elif reply.status not in BODILESS:
+        parts = tuple(parts)
+        size = sum(len(part) for part in parts if isinstance(part, bytes))
+        headers.setdefault("Content-Length", str(size))
+    yield format_head(reply.status, REASONS.get(reply.status, "Unknown"), tuple(headers.items()),
+                      date, None, False) + b"\r\n"
+    for part in parts:
+        is_chunk = reply.is_stream and isinstance(part, bytes)
+        yield b"%x\r\n%b\r\n" % (len(part), part) if is_chunk else part
+        if part is ConnectionAction.HANG_UP or part is ConnectionAction.RESET:
+            return
+    if reply.is_stream:
+        yield b"0\r\n\r\n"
+
+
+def answer_by_server(server: Server, asked: MockRequest) -> MockReply:
+    """Return what a Server answers, without a session and as one JSON object."""
+    if asked.method not in ("POST", "stdio"):
+        return refuse_method(asked)
+    headers = None if asked.method == "stdio" else asked.headers
+    answer = server.receive(asked.value, headers, None, Channel())
+    message = find_json(answer.data) if answer.data else None
+    kind = {"Content-Type": JSON_TYPE} if answer.data else {}
+    return MockReply(answer.status, {**kind, **dict(answer.headers)}, (message,) if message else ())
+
+
+def refuse_method(asked: MockRequest) -> MockReply:
+    """Return the answer to a request of HTTP that is no POST, and was never recorded."""
+    if asked.method == "DELETE":
+        return MockReply(200)
+    if "/.well-known/" in asked.target:
+        return build_reply(404, "there is no such document")
+    return build_reply(405, "this server takes POSTs only", Allow="POST")
+
+
+class Mock:
+    """Answers as a transcript says, to whoever asks.
+
+    A request gets the answer to one of the same method and params, else of the same name, else of
+    the same method; the same one again gets the next answer to it, and the last for ever.
+    `log(text)` is told of what was never recorded, `make_id()` makes the ids of sessions.
+    """
+
+    def __init__(self, exchanges: Sequence[Exchange], log: Callable[[str], None],
+                 make_id: Callable[[], str]):
+        self._log, self._make_id = log, make_id
+        self._recorded: Dict[tuple, List[Exchange]] = {}
+        self._used: Dict[tuple, int] = {}         # changed key by key
+        for exchange in exchanges:
+            target = exchange.url.partition("://")[2].partition("/")[2]
+            asked = MockRequest(exchange.method, "/" + target, {}, find_json(exchange.request_body))
+            for key in self._list_keys(asked) if exchange.request_body or (
+                    is_of_http(exchange)) else ():
+                self._recorded.setdefault(key, []).append(exchange)
+
+    def answer(self, asked: MockRequest) -> MockReply:
+        """Return the recorded answer, or the refusal of what was never recorded."""
+        for key in self._list_keys(asked):
+            if key in self._recorded:
+                number = self._used[key] = self._used.get(key, 0) + 1
+                return self._build(self._recorded[key][:number][-1], asked)
+        if asked.name or asked.method not in ("POST", "stdio"):
+            params = {name: value for name, value in find_params(asked.value).items()
+                      if name != "_meta"}
+            self._log(f"never recorded: {shorten(asked.name or asked.method)} "
+                      f"{shorten(params if asked.name else asked.target)}")
+        if asked.is_request:
+            error = MCPError(METHOD_NOT_FOUND, "Method not found: it is not in the transcript")
+            return MockReply(404 if asked.is_modern else 200, {"Content-Type": JSON_TYPE},
+                             (build_error(asked.value["id"], error),))
+        return MockReply(202) if asked.method in ("POST", "stdio") else refuse_method(asked)
+
+    @staticmethod
+    def _list_keys(asked: MockRequest) -> List[tuple]:
+        """Return by what an exchange is found, the most telling first."""
+        if not asked.name:
+            is_message = asked.method in ("POST", "stdio")
+            return [] if is_message else [(asked.method, asked.target)]
+        params = {name: value for name, value in find_params(asked.value).items()
+                  if name != "_meta"}
+        fact = METHODS.get(asked.name)
+        name = params.get(fact.name_param) if fact is not None and fact.name_param else None
+        return [(asked.name, "params", json.dumps(params, sort_keys=True)),
+                *([(asked.name, "name", str(name))] if name is not None else []),
+                (asked.name,)]
+
+    def _build(self, exchange: Exchange, asked: MockRequest) -> MockReply:
+        """Return the answer of an exchange, as it is for the one who asks now."""
+        if exchange.error and exchange.status is None and not exchange.answer:
+            return MockReply(parts=(ConnectionAction.HANG_UP,), is_raw=True)
+        was = find_json(exchange.request_body)
+        rewrite = functools.partial(rewrite_message, was=was, now=asked.value)
+        messages = tuple(map(rewrite, find_messages(exchange)))
+        if asked.method == "stdio":
+            return self._build_lines(exchange, asked, messages, rewrite)
+        if not is_of_http(exchange):
+            is_stream = any("method" in message for message in messages)
+            kind = STREAM_TYPE if is_stream else JSON_TYPE
+            return MockReply(200 if messages else 202, {"Content-Type": kind} if messages else {},
+                             messages, is_stream, list_parts(messages) if is_stream else None)
+        headers = {"-".join(map(str.capitalize, name.split("-"))): value
+                   for name, value in exchange.headers.items() if name not in _ANSWER_FRAMING}
+        if "Mcp-Session-Id" in headers:
+            headers["Mcp-Session-Id"] = self._make_id()
+        parts: Optional[Iterable[Part]] = None
+        if exchange.is_stream:
+            parts = [*rewrite_stream(exchange.answer, rewrite), *list_ending(exchange)]
+        elif exchange.answer and not messages:
+            parts = (exchange.answer,)
+        return MockReply(exchange.status or 200, headers, messages, exchange.is_stream, parts)
+
+    @staticmethod
+    def _build_lines(exchange: Exchange, asked: MockRequest, messages: Tuple[dict, ...],
+                     rewrite: Callable[[dict], dict]) -> MockReply:
+        """Return the answer of an exchange for stdio."""
+        if is_of_http(exchange):
+            if asked.is_request and not messages:
+                messages = (build_error(asked.value["id"], MCPError(
+                    INTERNAL_ERROR, f"the recorded answer, HTTP {exchange.status}, is none on "
+                                    "stdio")),)
+            return MockReply(messages=messages)
+        parts: List[Part] = []
+        for line in exchange.answer.split(b"\n") if exchange.answer else ():
+            message = find_json(line)
+            is_message = isinstance(message, dict)
+            parts.append((format_message(rewrite(message)) if is_message else line) + b"\n")
+            parts += [WaitForReply(message["id"])] if is_request(message) else []
+        parts += [ConnectionAction.HANG_UP] if exchange.error else []
+        return MockReply(messages=messages, parts=parts)
+
+
+def list_ending(exchange: Exchange) -> List[Part]:
+    """Return what a mock does at the end of a recorded stream, but to end it.
+
+    The stream of a GET lasts as long as its client, which the one that was recorded did not.
+    """
+    if exchange.error == CLIENT_LEFT or (exchange.error is None and exchange.method == "GET"):
+        return [FOR_EVER]
+    return [] if exchange.error is None else [ConnectionAction.HANG_UP]
+
+
+_ANSWER_FRAMING = _FRAMING | {"date", "connection", "keep-alive", "transfer-encoding"}
+
+
+def rewrite_message(message: dict, was: Any, now: Any) -> dict:
+    """Return a message of a recorded answer with the ids of the request that is asked now."""
+    before, after = find_request_id(was), find_request_id(now)
+    if "method" not in message:
+        is_own = None not in (before, after) and message.get("id") == before
+        return {**message, "id": after} if is_own else message
+    params = dict(find_params(message))
+    tokens = [find_meta_of(value).get("progressToken") for value in (was, now)]
+    if tokens[0] is not None and params.get("progressToken") == tokens[0]:
+        params["progressToken"] = tokens[1]
+    meta = find_meta_of(message)
+    if before is not None and meta.get(META_SUBSCRIPTION_ID) == before:
+        params["_meta"] = {**meta, META_SUBSCRIPTION_ID: after}
+    return {**message, "params": params} if "params" in message else message
+
+
+def rewrite_stream(data: bytes, rewrite: Callable[[dict], dict]) -> Iterator[Part]:
+    """Yield the events of a stream, each with its message rewritten; all else is as it was."""
+    *blocks, rest = data.split(b"\n\n")
+    for block in blocks:
+        fields = [(line, *split_field(line)) for line in block.split(b"\n")]
+        message = find_json(b"\n".join(value for _, name, value in fields if name == b"data"))
+        if isinstance(message, dict):
+            lines = [line for line, name, _ in fields if name != b"data"]
+            block = b"\n".join([*lines, b"data: " + format_message(rewrite(message))])
+        yield block + b"\n\n"
+        if is_request(message):
+            yield WaitForReply(message["id"])
+    if rest:
+        yield rest
+
+
+def list_parts(messages: Sequence[dict]) -> List[Part]:
+    """Return messages as events, each question with the wait for its answer."""
+    parts: List[Part] = []
+    for message in messages:
+        parts += [format_event(encode_json(message)),
+                  *([WaitForReply(message["id"])] if is_request(message) else [])]
+    return parts
+
+
+# In: the right answer to a request. Out: what a server with a known fault answers. Each is a row
+# of FAULTS, by the number of the field report that it comes from; those that are no faults but
+# only unusual are there too, for a client must bear them.
+
+ApplyFault = Callable[[MockReply, MockRequest], MockReply]
+
+
+class Fault(NamedTuple):
+    """A way in which servers go wrong: the `case` it is known by, where, what it is, how to do it.
+
+    `where` is "HTTP", "stdio" or "both".
+    """
+
+    case: str
+    where: str
+    meaning: str
+    spoil: ApplyFault
+
+
+A_NOTE = "\u4e16\U0001f600 \u2028\u2029\u0085"
+
+
+# ---- what a fault does, from what is common to several
+
+def on_requests(spoil: ApplyFault, *methods: str) -> ApplyFault:
+    """Return what spoils the answers to requests only, or to those of some methods."""
+    def spoil_some(reply: MockReply, asked: MockRequest) -> MockReply:
+        is_meant = asked.is_request and (not methods or asked.name in methods)
+        return spoil(reply, asked) if is_meant else reply
+    return spoil_some
+
+
+def on_notifications(reply_instead: MockReply) -> ApplyFault:
+    """Return what answers notifications with something else."""
+    return lambda reply, asked: reply_instead if asked.name and not asked.is_request else reply
+
+
+def on_http(method: str, spoil: ApplyFault) -> ApplyFault:
+    """Return what spoils the answers to one method of HTTP."""
+    return lambda reply, asked: spoil(reply, asked) if asked.method == method else reply
+
+
+def answer_with(status: int, text: Union[bytes, str] = b"", kind: str = "text/plain",
+                **headers: str) -> ApplyFault:
+    """Return what answers with a text instead."""
+    return lambda reply, asked: build_reply(status, text, kind, **headers)
+
+
+def with_type(kind: str) -> ApplyFault:
+    """Return what gives answers another Content-Type."""
+    return on_requests(lambda reply, asked: reply._replace(
+        headers={**reply.headers, "Content-Type": kind}))
+
+
+def answer_raw(*parts: Part) -> ApplyFault:
+    """Return what sends something in the place of an HTTP answer, its head included."""
+    return lambda reply, asked: reply._replace(parts=parts, is_raw=True)
+
+
+def in_stream(change: Callable[[bytes], Union[bytes, Iterable[Part]]]) -> ApplyFault:
+    """Return what makes an answer an event stream (on stdio: lines) and changes its bytes.
+
+    `change` returns the bytes, or parts: pieces of them, pauses and marks.
+    """
+    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+        changed = change(find_sent(reply, asked))
+        parts = (changed,) if isinstance(changed, bytes) else changed
+        return build_stream(reply, asked, parts)
+    return on_requests(spoil)
+
+
+def build_stream(reply: MockReply, asked: MockRequest, parts: Iterable[Part]) -> MockReply:
+    """Return a MockReply whose parts are those of an event stream."""
+    headers = {**reply.headers, "Content-Type": STREAM_TYPE}
+    return reply._replace(status=200, headers=headers, is_stream=True, parts=parts)
+
+
+def find_sent(reply: MockReply, asked: MockRequest) -> bytes:
+    """Return a MockReply as the bytes of a stream, or lines: of another fault, if they are such."""
+    is_alike = reply.is_stream or asked.method == "stdio"
+    if is_alike and isinstance(reply.parts, (tuple, list)) and all(
+            isinstance(part, bytes) for part in reply.parts):
+        return b"".join(reply.parts)
+    return format_messages(reply, asked)
+
+
+def format_messages(reply: MockReply, asked: MockRequest, encode: Callable[[Any], str] = encode_json
+                    ) -> bytes:
+    """Return the messages of a MockReply as an event stream, or as lines on stdio."""
+    if asked.method == "stdio":
+        return "".join(f"{encode(message)}\n" for message in reply.messages).encode("utf-8")
+    return format_stream(reply, encode)
+
+
+def change_answer(change: Callable[[dict], Any], *methods: str) -> ApplyFault:
+    """Return what changes the JSON of responses; `change` gets a copy, and returns another."""
+    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+        return reply._replace(parts=None, messages=tuple(
+            change(dict(message)) if isinstance(message, dict) and "method" not in message
+            else message for message in reply.messages))         # of another fault, perhaps a list
+    return on_requests(spoil, *methods)
+
+
+def change_result(change: Callable[[dict], dict], *methods: str) -> ApplyFault:
+    """Return what changes the results of requests."""
+    def change_it(message: dict) -> dict:
+        if isinstance(message.get("result"), dict):
+            message["result"] = change(dict(message["result"]))
+        return message
+    return change_answer(change_it, *methods)
+
+
+def refuse(code: int, text: str, *methods: str, data: Any = None, status: int = 400) -> ApplyFault:
+    """Return what answers requests with a JSON-RPC error."""
+    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+        error = build_error(asked.value["id"], MCPError(code, text, data))
+        return MockReply(status, {"Content-Type": JSON_TYPE}, (error,))
+    return on_requests(spoil, *methods)
+
+
+def refuse_body(body: dict, status: int, *methods: str) -> ApplyFault:
+    """Return what answers requests with a JSON body that is not theirs."""
+    return on_requests(answer_with(status, encode_json(body), JSON_TYPE), *methods)
+
+
+# ---- what is peculiar to one
+
+PROGRESS = format_event(encode_json(build_notification(
+    "notifications/progress", {"progressToken": "nobody's", "progress": 1})))
+
+
+def add_note(reply: MockReply, note: str) -> MockReply:
+    """Return a MockReply with a note in the `_meta` of its result."""
+    def change(message: dict) -> dict:
+        result = message.get("result") if isinstance(message, dict) else None
+        if isinstance(result, dict):
+            meta = result.get("_meta")
+            result = {**result, "_meta": {**(meta if isinstance(meta, dict) else {}), "note": note}}
+            message = {**message, "result": result}
+        return message
+    return reply._replace(parts=None, messages=tuple(map(change, reply.messages)))
+
+
+def spoil_note(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Send characters that are no line ends, though some split lines at them, unescaped."""
+    encode = functools.partial(json.dumps, ensure_ascii=False)
+    return build_stream(reply, asked, (format_messages(add_note(reply, A_NOTE), asked, encode),))
+
+
+def spoil_characters(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Cut the stream after each byte of a character that has several."""
+    (data,) = spoil_note(reply, asked).parts
+    return build_stream(reply, asked, re.findall(rb"[\x00-\x7f]*[\x80-\xff]|[\x00-\x7f]+", data))
+
+
+def spoil_size(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Send an event of 5 MiB."""
+    data = format_messages(add_note(reply, "x" * (5 * 1024 * 1024)), asked)
+    return build_stream(reply, asked, (data,))
+
+
+def spoil_layout(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Send JSON over several data lines."""
+    encode = functools.partial(json.dumps, indent=1)
+    return build_stream(reply, asked, (format_stream(reply, encode),))
+
+
+def spoil_speed(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Tell progress for a while before the answer comes."""
+    return build_stream(reply, asked, (*(PROGRESS, 0.1) * 5, format_messages(reply, asked)))
+
+
+def spoil_pages(message: dict) -> dict:
+    """Have each page of a list followed by the same one."""
+    result = message.get("result")
+    result = result if isinstance(result, dict) else {"tools": []}    # it refuses the cursor, say
+    return build_result(message.get("id"), {**result, "nextCursor": "again"})
+
+
+BAD_TOOLS = [{"name": "none", "inputSchema": None}, {"name": "empty", "inputSchema": {}},
+             {"name": "text", "inputSchema": "x"}, {"inputSchema": {"type": "object"}},
+             {"name": "string", "inputSchema": {"type": "string"}}, "no object"]
+
+
+def build_tool(name: str, properties: dict, **members: Any) -> dict:
+    """Return a tool as it is listed."""
+    return {"name": name, "inputSchema": {"type": "object", "properties": properties}, **members}
+
+
+BAD_PARAMETERS = [
+    build_tool("a-number", {"a": {"type": "number", "x-mcp-header": "A"}}),
+    build_tool("twice", {name: {"type": "string", "x-mcp-header": name} for name in ("b", "B")}),
+    build_tool("items", {"a": {"type": "array", "items": {"type": "string",
+                                                          "x-mcp-header": "A"}}}),
+    build_tool("a-space", {"a": {"type": "string", "x-mcp-header": "A B"}})]
+FOREIGN_SCHEMA = build_tool("foreign", {"a": {"$ref": "http://127.0.0.1:9/x.json"}})
+ODD_NAMES = build_tool("a\x1b[2J", {}, description="\x1b]8;;http://evil\x07 \u202e \x9b31m")
+
+
+def add_tools(*tools: Any) -> ApplyFault:
+    """Return what lists more tools than there are."""
+    return change_result(lambda result: {**result, "tools": [
+        *find_list(result.get("tools")), *tools]}, "tools/list")
+
+
+def with_session(is_lost: Callable[[MockRequest], bool],
+                 header: str = HEADER_SESSION_ID) -> ApplyFault:
+    """Return what gives legacy clients a session, of which some requests find that it is lost."""
+    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+        if asked.name == "initialize":
+            return reply._replace(headers={**reply.headers, header: "a-session"})
+        if not asked.is_request:
+            return reply
+        if "mcp-session-id" not in asked.headers:
+            return build_reply(400, "Missing session ID")
+        return build_reply(404, "Session not found") if is_lost(asked) else reply
+    return spoil
+
+
+def be_legacy(spoil: ApplyFault) -> ApplyFault:
+    """Return what spoils the answers of a server that knows the handshake only."""
+    def spoil_it(reply: MockReply, asked: MockRequest) -> MockReply:
+        if asked.is_modern or asked.name == "server/discover":
+            return refuse(METHOD_NOT_FOUND, "Method not found", status=200)(reply, asked)
+        return spoil(reply, asked)
+    return spoil_it
+
+
+def redirect(status: int, to: str) -> ApplyFault:
+    """Return what redirects to a URL, or to the path with `to` at its end."""
+    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+        if to and asked.target.endswith(to):
+            return reply
+        return MockReply(status, {"Location": to if "://" in to else asked.target + to}, parts=())
+    return spoil
+
+
+def be_of_old(event: bytes) -> ApplyFault:
+    """Return what takes no POST and opens a stream for a GET, as the old transport does."""
+    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+        if asked.method == "GET":
+            return MockReply(200, {"Content-Type": STREAM_TYPE}, is_stream=True,
+                             parts=(event, FOR_EVER))
+        return build_reply(405, "Method Not Allowed", Allow="GET")
+    return spoil
+
+
+def deny(challenge: str = "", page: str = "", document: Optional[ApplyFault] = None) -> ApplyFault:
+    """Return what lets nobody in; {origin} in a challenge is the mock's own."""
+    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+        if "/.well-known/" in asked.target:
+            return document(reply, asked) if document is not None else reply
+        headers = {"WWW_Authenticate": challenge.format(origin=asked.origin)} if challenge else {}
+        return build_reply(401, page or "Unauthorized", "text/html" if page else "text/plain",
+                           **headers)
+    return spoil
+
+
+def lie_about_resource(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Answer with the metadata of a resource that is somebody else's."""
+    return build_reply(200, encode_json({"resource": "https://other.invalid/mcp",
+                                         "authorization_servers": [asked.origin]}), JSON_TYPE)
+
+
+def ask_first(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Ask for a name before a tool answers."""
+    form = {"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]}
+    question = {"method": "elicitation/create", "params": {
+        "mode": "form", "message": "Name?", "requestedSchema": form}}
+    has_answer = "inputResponses" in find_params(asked.value)
+    return reply if has_answer else change_result(lambda result: {
+        "resultType": "input_required", "inputRequests": {"q": question},
+        "requestState": "opaque=="})(reply, asked)
+
+
+def cut_json(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Send the first half of the answer's JSON, as if it were all."""
+    data = b"".join(map(format_message, reply.messages))
+    return build_reply(reply.status, data[:len(data) // 2], JSON_TYPE)
+
+
+def cut_body(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Send less than the Content-Length says."""
+    data = b"".join(map(format_message, reply.messages))
+    headers = {"Content-Type": JSON_TYPE, "Content-Length": str(len(data) + 9)}
+    return MockReply(reply.status, headers, parts=(data, ConnectionAction.HANG_UP))
+
+
+def spoil_number(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Put a NaN into the result."""
+    data = b"".join(map(format_message, add_note(reply, A_NOTE).messages[-1:]))
+    data = data.replace(encode_json(A_NOTE).encode("ascii"), b"NaN")
+    return reply._replace(parts=(data + b"\n",))
+
+
+def build_bomb(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Send 200 MiB of nothing, as 200 KiB of gzip: many members, each of a MiB."""
+    import zlib
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    member = packer.compress(bytes(1024 * 1024)) + packer.flush()
+    return MockReply(200, {"Content-Type": JSON_TYPE, "Content-Encoding": "gzip"},
+                     parts=(member * 200,))
+
+
+def send_first(*parts: Part, methods: Tuple[str, ...] = ()) -> ApplyFault:
+    """Return what a stdio server does before it answers."""
+    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+        rest = format_reply_lines(reply)          # of another fault, perhaps without an end
+        return reply._replace(parts=(*parts, *rest) if isinstance(rest, (tuple, list))
+                              else chain(parts, rest))
+    return on_requests(spoil, *methods)
+
+
+def answer_late(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Answer server/discover, of which the id is taken to be one less, only with `initialize`."""
+    if asked.name == "server/discover":
+        return reply._replace(parts=())
+    if asked.name != "initialize" or not isinstance(asked.value["id"], int):
+        return reply
+    late = build_result(asked.value["id"] - 1, {
+        "supportedVersions": [LATEST_MODERN_VERSION], "capabilities": {}})
+    return reply._replace(parts=None, messages=(late, *reply.messages))
+
+
+def refuse_versions(versions: Any) -> ApplyFault:
+    """Return what has server/discover name other versions."""
+    return change_result(lambda result: {**result, "supportedVersions": versions},
+                         "server/discover")
+
+
+JUNK_LINES = (b'Server v1 started\nnpm warn x\n{"status":200}\n'
+              b'log: {"jsonrpc":"2.0","id":1,"result":{}}\n')
+LOGIN_PAGE = "<html><title>Sign in</title><form>Who are you?</form></html>"
+
+
+# ---- the table
+
+FAULTS: Dict[str, Fault] = {
+    # of event streams
+    "crlf": Fault(
+        "C01", "both", "lines end with CR LF",
+        in_stream(lambda data: data.replace(b"\n", b"\r\n"))),
+    "cut-crlf": Fault(
+        "C03", "both", "CR and LF arrive one after the other",
+        in_stream(lambda data: re.findall(rb"[^\r]*\r|[^\r]+", data.replace(b"\n", b"\r\n")))),
+    "line-separators": Fault(
+        "C05", "both", "U+2028, U+2029 and U+0085 stand in JSON unescaped",
+        on_requests(spoil_note)),
+    "no-space": Fault(
+        "C06", "HTTP", "there is no space after the colon of a field",
+        in_stream(lambda data: data.replace(b": ", b":", 2))),
+    "many-data-lines": Fault(
+        "C07", "HTTP", "one message is spread over several data lines",
+        on_requests(spoil_layout)),
+    "other-events": Fault(
+        "C08", "HTTP", "events of the type ping go before each message",
+        in_stream(lambda data: b"event: ping\ndata: ping\n\n" + data)),
+    "comments": Fault(
+        "C09", "HTTP", "comments of all forms go before each message",
+        in_stream(lambda data: b": keep-alive\n\n:\r\n\r\n:x\n" + data)),
+    "priming-event": Fault(
+        "C11", "HTTP", "an event with an id and no data goes first",
+        in_stream(lambda data: b"id: 1\ndata\n\n" + data)),
+    "unfinished-event": Fault(
+        "C12", "HTTP", "the stream ends without the last blank line",
+        in_stream(lambda data: data.rstrip(b"\n") + b"\n")),
+    "cut-characters": Fault(
+        "C14", "both", "characters of several bytes arrive cut",
+        on_requests(spoil_characters)),
+    "huge-event": Fault(
+        "C15", "both", "one line has 5 MiB",
+        on_requests(spoil_size)),
+    "open-stream": Fault(
+        "C36", "HTTP", "the stream stays open after the answer",
+        in_stream(lambda data: (data, FOR_EVER))),
+    "lost-answer": Fault(
+        "C27", "HTTP", "the stream ends after progress, without the answer",
+        in_stream(lambda data: PROGRESS)),
+    "reset": Fault(
+        "C27", "HTTP", "the connection is reset in the stream",
+        in_stream(lambda data: (PROGRESS, 0.05, ConnectionAction.RESET))),
+    "silent-stream": Fault(
+        "C60", "HTTP", "nothing comes after the head of the stream",
+        in_stream(lambda data: (FOR_EVER,))),
+    "only-comments": Fault(
+        "C60", "HTTP", "nothing but comments comes, for ever",
+        in_stream(lambda data: cycle((b": still here\n\n", 0.1)))),
+    "endless-stream": Fault(
+        "C125", "HTTP", "the stream goes on for ever at full speed",
+        in_stream(lambda data: cycle((b":" + b"." * 65536 + b"\n\n",)))),
+    "broken-off": Fault(
+        "C56", "HTTP", "the stream ends after an event id, to be gone on with",
+        in_stream(lambda data: b"id: e1\nretry: 50\ndata:\n\n")),
+    "slow": Fault(
+        "C59", "HTTP", "the answer takes half a second, with progress all the time",
+        on_requests(spoil_speed)),
+    # of JSON-RPC
+    "duplicate-answers": Fault(
+        "C43", "both", "each answer comes twice",
+        in_stream(lambda data: data + data)),
+    "foreign-id": Fault(
+        "C43", "both", "the answer has the id of another request",
+        change_answer(lambda message: {**message, "id": 987654321})),
+    "id-as-string": Fault(
+        "C34", "both", "a number comes back as a string",
+        change_answer(lambda message: {**message, "id": str(message.get("id"))})),
+    "batch": Fault(
+        "C84", "both", "the answer comes in an array",
+        change_answer(lambda message: [message])),
+    "wrong-envelope": Fault(
+        "C84", "HTTP", '"jsonrpc" is "1.0"',
+        change_answer(lambda message: {**message, "jsonrpc": "1.0"})),
+    "error-without-id": Fault(
+        "C29", "both", "the id of an error is null",
+        change_answer(lambda message: build_error(None, MCPError(INVALID_PARAMS, "bad cursor")))),
+    "not-a-number": Fault(
+        "C86", "both", "there is a NaN in the result",
+        on_requests(spoil_number)),
+    "cut-json": Fault(
+        "C38", "HTTP", "the JSON ends in the middle",
+        on_requests(cut_json)),
+    # of HTTP answers
+    "login-page": Fault(
+        "C28", "HTTP", "each answer is an HTML page to log in",
+        answer_with(200, LOGIN_PAGE, "text/html")),
+    "plain-text": Fault(
+        "C28", "HTTP", "JSON comes as text/plain",
+        with_type("text/plain")),
+    "error-in-400": Fault(
+        "C29", "HTTP", "a JSON-RPC error comes with HTTP 400",
+        refuse(INVALID_PARAMS, "bad cursor", "tools/list", "tools/call")),
+    "type-in-capitals": Fault(
+        "C31", "HTTP", "the Content-Type has capitals and a parameter",
+        with_type("Application/JSON; charset=utf-8")),
+    "202-with-body": Fault(
+        "C24", "HTTP", "a notification is answered with 202 and a text",
+        on_notifications(build_reply(202, "Accepted"))),
+    "204-for-202": Fault(
+        "C32", "HTTP", "a notification is answered with 204",
+        on_notifications(MockReply(204))),
+    "200-for-202": Fault(
+        "C32", "HTTP", "a notification is answered with 200 and {}",
+        on_notifications(build_reply(200, "{}", JSON_TYPE))),
+    "406": Fault(
+        "C80", "HTTP", "no Accept is good enough",
+        answer_with(406, "Not Acceptable")),
+    "no-answer": Fault(
+        "C27", "HTTP", "the connection is closed without an answer",
+        on_requests(answer_raw(ConnectionAction.HANG_UP))),
+    "silence": Fault(
+        "C60", "HTTP", "no byte of an answer comes",
+        on_requests(answer_raw(FOR_EVER))),
+    "short-body": Fault(
+        "C38", "HTTP", "the body is shorter than its Content-Length",
+        on_requests(cut_body)),
+    # of the finding out of versions
+    "discover-other-code": Fault(
+        "C40", "both", "server/discover is refused with -32602",
+        refuse(INVALID_PARAMS, "Invalid params", "server/discover", status=200)),
+    "discover-400": Fault(
+        "C40", "HTTP", "server/discover is answered with 400 and a text",
+        on_requests(answer_with(400, "Bad Request"), "server/discover")),
+    "discover-404": Fault(
+        "C40", "HTTP", "server/discover is answered with 404",
+        on_requests(answer_with(404), "server/discover")),
+    "discover-405": Fault(
+        "C40", "HTTP", "server/discover is answered with 405",
+        on_requests(answer_with(405), "server/discover")),
+    "discover-nothing": Fault(
+        "C40", "HTTP", "server/discover is answered with 200 and {}",
+        refuse_body({}, 200, "server/discover")),
+    "discover-401": Fault(
+        "C44", "HTTP", "server/discover, and nothing else, wants a token",
+        on_requests(answer_with(401, "Unauthorized", WWW_Authenticate="Bearer"),
+                    "server/discover")),
+    "discover-silent": Fault(
+        "C43", "stdio", "server/discover is never answered",
+        on_requests(lambda reply, asked: reply._replace(parts=()), "server/discover")),
+    "discover-late": Fault(
+        "C43", "stdio", "server/discover is answered after initialize",
+        answer_late),
+    "legacy-versions": Fault(
+        "C49", "both", "server/discover names legacy versions only",
+        refuse_versions(["2025-11-25"])),
+    "no-versions": Fault(
+        "C49", "both", "server/discover names no versions",
+        refuse_versions([])),
+    "future-versions": Fault(
+        "C41", "both", "all versions but 2099-01-01 are refused",
+        refuse(UNSUPPORTED_VERSION, "Unsupported protocol version",
+               data={"supported": ["2099-01-01"], "requested": "2026-07-28"})),
+    "header-mismatch": Fault(
+        "C41", "HTTP", "a header is said to differ from the body",
+        refuse(HEADER_MISMATCH, "Mcp-Method header does not match the body")),
+    "missing-capability": Fault(
+        "C41", "both", "a capability of the client is asked for",
+        refuse(MISSING_CLIENT_CAPABILITY, "Missing required client capability",
+               data={"requiredCapabilities": {"sampling": {}}})),
+    "unknown-version": Fault(
+        "C45", "both", "initialize is answered with 2099-01-01",
+        be_legacy(change_result(lambda result: {**result, "protocolVersion": "2099-01-01"},
+                                "initialize"))),
+    "version-refused": Fault(
+        "C47", "HTTP", "the version that was agreed on is refused",
+        be_legacy(on_requests(answer_with(400, "Unsupported protocol version"), "tools/list",
+                              "tools/call", "ping"))),
+    # of legacy sessions
+    "session-lost": Fault(
+        "C54", "HTTP", "the session is unknown at once, each time",
+        with_session(lambda asked: True)),
+    "session-lost-once": Fault(
+        "C54", "HTTP", "each first request finds the session gone",
+        with_session(lambda asked: not asked.count)),
+    "session-in-small-letters": Fault(
+        "C53", "HTTP", "the header is mcp-session-id",
+        with_session(lambda asked: False, "mcp-session-id")),
+    "get-404": Fault(
+        "C55", "HTTP", "a GET is answered with 404",
+        be_legacy(on_http("GET", answer_with(404, "Not Found")))),
+    "get-text": Fault(
+        "C55", "HTTP", "a GET is answered with text/plain",
+        be_legacy(on_http("GET", answer_with(200, "hello")))),
+    "get-empty": Fault(
+        "C55", "HTTP", "the stream of a GET ends at once, each time",
+        be_legacy(on_http("GET", answer_with(200, b"", Content_Type=STREAM_TYPE)))),
+    "no-ping": Fault(
+        "C96", "both", "ping is an unknown method",
+        be_legacy(refuse(METHOD_NOT_FOUND, "Method not found", "ping", status=200))),
+    # of the old transport
+    "no-endpoint": Fault(
+        "C26", "HTTP", "a GET opens a stream whose first event is no endpoint",
+        be_of_old(b"event: hello\ndata: x\n\n")),
+    "endpoint-elsewhere": Fault(
+        "C23", "HTTP", "the event endpoint names another origin",
+        be_of_old(b"event: endpoint\ndata: http://evil.example/m\n\n")),
+    "405": Fault(
+        "C26", "HTTP", "no method is allowed",
+        answer_with(405, "Method Not Allowed")),
+    # of redirects
+    "redirect-303": Fault(
+        "C62", "HTTP", "a POST is redirected with 303",
+        redirect(303, "/")),
+    "redirect-307": Fault(
+        "C62", "HTTP", "a POST is redirected with 307, to the same path and /",
+        redirect(307, "/")),
+    "redirect-elsewhere": Fault(
+        "C63", "HTTP", "a POST is redirected with 308 to another origin",
+        redirect(308, "http://other.invalid/mcp")),
+    "redirect-loop": Fault(
+        "C63", "HTTP", "each redirect leads to another",
+        redirect(307, "")),
+    # of results
+    "asks-first": Fault(
+        "C51", "both", "a tool asks for a name before it answers",
+        on_requests(ask_first, "tools/call")),
+    "repeated-cursor": Fault(
+        "C72", "both", "the next page is always the same",
+        change_answer(spoil_pages, "tools/list")),
+    "bad-tools": Fault(
+        "C73", "both", "some tools have no name, or no schema that can be used",
+        add_tools(*BAD_TOOLS)),
+    "bad-parameters": Fault(
+        "C76", "both", "the x-mcp-header of some tools breaks the rules",
+        add_tools(*BAD_PARAMETERS)),
+    "foreign-schema": Fault(
+        "C102", "both", "a schema refers to another server",
+        add_tools(FOREIGN_SCHEMA)),
+    "terminal-codes": Fault(
+        "C122", "both", "a tool's name and text would command a terminal",
+        add_tools(ODD_NAMES)),
+    "wrong-output": Fault(
+        "C77", "both", "structuredContent breaks the outputSchema",
+        change_result(lambda result: {**result, "structuredContent": {"response": 5}},
+                      "tools/call")),
+    "no-output": Fault(
+        "C77", "both", "structuredContent is missing",
+        change_result(lambda result: {name: value for name, value in result.items()
+                                      if name != "structuredContent"}, "tools/call")),
+    # of authorization
+    "401": Fault(
+        "C117", "HTTP", "a token is wanted, without a challenge",
+        deny()),
+    "401-challenge": Fault(
+        "C118", "HTTP", "the challenge is the third of a list, oddly spaced",
+        deny('Negotiate, Basic realm="x, Bearer y", Bearer error="invalid_token", '
+             'resource_metadata = "{origin}/.well-known/no"')),
+    "401-page": Fault(
+        "C118", "HTTP", "a token is wanted, by an HTML page",
+        deny(page=LOGIN_PAGE)),
+    "metadata-lies": Fault(
+        "C117", "HTTP", "the metadata is that of another resource",
+        deny("Bearer", document=lie_about_resource)),
+    "metadata-page": Fault(
+        "C120", "HTTP", "the metadata is an HTML page, with 200",
+        deny("Bearer", document=answer_with(200, LOGIN_PAGE, "text/html"))),
+    "metadata-500": Fault(
+        "C117", "HTTP", "the metadata cannot be had: HTTP 500",
+        deny("Bearer", document=answer_with(500, "Oops"))),
+    # of what is no MCP server at all
+    "ssh": Fault(
+        "C125", "HTTP", "the port is that of SSH",
+        answer_raw(b"SSH-2.0-OpenSSH_9.6\r\n", 0.1, ConnectionAction.HANG_UP)),
+    "tarpit": Fault(
+        "C125", "HTTP", "the head of the answer comes a line at a time, and never ends",
+        answer_raw(b"HTTP/1.1 200 OK\r\n", *(b"X-A: b\r\n", 0.1) * 50, FOR_EVER)),
+    "gzip-bomb": Fault(
+        "C125", "HTTP", "200 MiB come as 200 KiB of gzip",
+        on_requests(build_bomb)),
+    "200-for-all": Fault(
+        "C125", "HTTP", "everything is answered with 200 and {}",
+        answer_with(200, "{}", JSON_TYPE)),
+    # of stdio
+    "junk-lines": Fault(
+        "C112", "stdio", "lines that are no messages go before each answer",
+        send_first(JUNK_LINES)),
+    "bad-bytes": Fault(
+        "C110", "stdio", "a line that is no UTF-8 goes before each answer",
+        send_first(b"\xff\n")),
+    "stderr-flood": Fault(
+        "C113", "stdio", "256 KiB go to standard error before each answer",
+        send_first(StderrOutput(b"x" * 262_144))),
+    "exit": Fault(
+        "C113", "stdio", "the server exits at the first call, with last words",
+        send_first(StderrOutput(b"fatal: no such tool\n"), ConnectionAction.HANG_UP,
+                   methods=("tools/list",))),
+    "stays": Fault(
+        "C115", "stdio", "the server ends neither with its input nor by SIGTERM",
+        send_first(ConnectionAction.STAY)),
+}
+
+
+def find_faults(names: Sequence[str], is_stdio: bool) -> List[Fault]:
+    """Return faults by their names; raises UsageError for one that there is not."""
+    where = "stdio" if is_stdio else "HTTP"
+    for name in names:
+        if name not in FAULTS:
+            raise UsageError(f"there is no fault {shorten(name)}: see --list-faults")
+        if FAULTS[name].where not in (where, "both"):
+            raise UsageError(f"the fault {name} is one of {FAULTS[name].where} only")
+    return [FAULTS[name] for name in names]
+
+
+# =============================================================================================
+# 31. RECORD AND REPLAY
+# =============================================================================================
+# The shells around transcripts and mocks: what sends requests again, what stands between a client
+# and a server, what serves recorded answers. What they say, and what differs, is decided above.
+
+
+# ---- replay
+
+class HTTPSender:
+    """Sends the requests of exchanges as they are, over HTTP; its connections are kept."""
+
+    def __init__(self, network: Network, max_bytes: float):
+        self._pool = HTTPPool(network, max_bytes)
+
+    def send(self, asked: Exchange, waits: Timeouts,
+             take: Callable[[Any, bytes], bool]) -> Exchange:
+        """Send a request and return its exchange with the answer, or with the error in its place.
+
+        `take(response, data)` gets the head of the answer (with no data), and the pieces of its
+        body as they come, until it returns True: that is enough.
+        """
+        started, response, error = time.monotonic(), None, None
+        try:
+            response = self._pool.send(asked.method, asked.url, asked.request_headers,
+                                       asked.request_body or None, waits, [])
+            is_enough = take(response, b"")
+            while not is_enough:
+                data = response.read_some()
+                is_enough = not data or take(response, data)
+            response.finish()
+        except (OSError, MCPKitError) as caught:
+            error = explain_transport_error(caught, asked.url, response, waits)
+        finally:
+            if response is not None:
+                self._pool.give_back(response)
+        return complete_exchange(asked, response, started, error)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
+
+
+class AnswerReader:
+    """Reads an answer until all is there that a transcript has of it.
+
+    `on_messages` gets the messages of a stream so far, each time that there are more.
+    """
+
+    def __init__(self, was: Exchange, on_messages: Callable[[List[dict]], None]):
+        message = find_json(was.request_body)
+        self._request_id = find_request_id(message) if is_request(message) else None
+        self._count = len(find_messages(was))
+        if was.error is not None and all("method" in message for message in find_messages(was)):
+            self._request_id = None               # no answer came: there is none to wait for
+        self._is_cut = was.error is not None and was.method != "GET"
+        self._on_messages = on_messages
+        self._parser = SSEParser()
+        self.messages: List[dict] = []
+        self.response: Any = None                 # once its head is there
+
+    def take(self, response: Any, data: bytes) -> bool:
+        """Take in a piece of the answer; return whether that is enough."""
+        self.response = response
+        if not is_stream(response):
+            return False
+        values = [find_json(event.data.encode("utf-8", "surrogatepass"))
+                  for event in self._parser.feed(data)]
+        found = [part for value in values for part in
+                 (value if isinstance(value, list) else [value]) if isinstance(part, dict)]
+        self.messages += found
+        if found:
+            self._on_messages(self.messages)
+        if self._request_id is None:
+            return self._count <= len(self.messages) and (self._count > 0 or self._is_cut)
+        return any("method" not in message and message.get("id") == self._request_id
+                   for message in self.messages)
+
+    def build_exchange(self, asked: Exchange) -> Exchange:
+        """Return an exchange with the answer as far as it has come."""
+        if self.response is None:
+            return asked._replace(error="nothing has come yet")
+        answer = b"".join(format_event(encode_json(message)) for message in self.messages)
+        return asked._replace(status=self.response.status, headers=self.response.headers,
+                              answer=answer, size=len(answer), is_stream=True, error=None)
+
+
+class OpenStream(NamedTuple):
+    """The stream of a GET, which is read by a thread of its own while the rest is replayed."""
+
+    asked: Exchange
+    reader: AnswerReader
+    ended: threading.Event
+    found: List[Exchange]          # what came of it, once it has ended
+
+
+class HTTPTarget:
+    """A server that a transcript is replayed to over HTTP.
+
+    All requests go to `url`, but for those that were to another path than the first one.
+    """
+
+    def __init__(self, url: str, headers: Headers, network: Network, exchanges: List[Exchange],
+                 timeout: float, deadline: float):
+        self._url, self._headers = url, headers
+        self._own_path = next((urllib.parse.urlsplit(exchange.url).path for exchange in exchanges
+                               if is_of_http(exchange)), "")
+        self._timeout, self._deadline = timeout, deadline
+        self._sender = HTTPSender(network, MAX_ANSWER_BYTES)
+        self._conversation = ClientSession({}, {})     # for messages that came without headers
+        self._open_streams: List[OpenStream] = []
+
+    def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Exchange:
+        """Send a request and return the exchange that it makes."""
+        asked = self._address(asked)
+        reader = AnswerReader(was, on_messages)
+        if asked.method == "GET" and was.is_stream:
+            return self._listen(asked, reader)
+        now = self._sender.send(asked, self._find_waits(), reader.take)
+        if not is_of_http(was):
+            self._learn(now)
+        return now
+
+    def settle(self, now: Exchange) -> Exchange:
+        """Return an exchange as it is when all else has been sent: a GET listened till now."""
+        for asked, reader, ended, found in self._open_streams:
+            if now is asked:
+                ended.wait(min(REPLAY_LISTEN_SECONDS, self._timeout))
+                return found[0] if found else reader.build_exchange(asked)
+        return now
+
+    def close(self) -> None:
+        """Close the connections."""
+        for stream in self._open_streams:
+            hang_up(stream.reader.response)
+            stream.ended.wait(self._timeout)
+        self._sender.close()
+
+    def _find_waits(self) -> Timeouts:
+        return Timeouts(self._timeout, self._deadline)
+
+    def _listen(self, asked: Exchange, reader: AnswerReader) -> Exchange:
+        """Have a thread read a stream while the rest is replayed; return once it is open."""
+        stream = OpenStream(asked, reader, threading.Event(), [])
+        opened = threading.Event()
+
+        def take(response: Any, data: bytes) -> bool:
+            is_enough = reader.take(response, data)
+            opened.set()
+            return is_enough
+
+        def run() -> None:
+            waits = Timeouts(LISTEN_SECONDS, self._deadline)
+            stream.found.append(self._sender.send(asked, waits, take))
+            opened.set()
+            stream.ended.set()
+
+        start_thread(run)
+        opened.wait(min(OPEN_SECONDS, self._timeout))
+        self._open_streams.append(stream)
+        return asked
+
+    def _address(self, asked: Exchange) -> Exchange:
+        """Return a request as it is sent to this server."""
+        headers, url = asked.request_headers, self._url
+        if not is_of_http(asked):
+            headers = self._build_headers(find_json(asked.request_body))
+            asked = asked._replace(method="POST")
+        elif urllib.parse.urlsplit(asked.url).path != self._own_path:
+            url = urllib.parse.urljoin(url, "/" + asked.url.partition("://")[2].partition("/")[2])
+        given = {name.lower() for name in self._headers}
+        headers = {**{name: value for name, value in headers.items()
+                      if name.lower() not in given | _REQUEST_FRAMING}, **self._headers}
+        return asked._replace(url=url, request_headers=headers)
+
+    def _build_headers(self, message: Any) -> Headers:
+        """Return the headers that a message of stdio needs here."""
+        message = message if isinstance(message, dict) else {}
+        is_new = "method" in message and is_modern(find_meta_of(message), None)
+        self._conversation.era = "modern" if is_new else "legacy"
+        return self._conversation.build_headers(message)
+
+    def _learn(self, now: Exchange) -> None:
+        with contextlib.suppress(MCPKitError):
+            for message in find_messages(now):
+                result = message.get("result")
+                if isinstance(result, dict) and "protocolVersion" in result:
+                    self._conversation.learn_initialize(result, now.headers.get("mcp-session-id"))
+
+
+class StdioTarget:
+    """A stdio server that a transcript is replayed to; what only HTTP has is not sent."""
+
+    def __init__(self, command: List[str], env: Mapping[str, str], cwd: Optional[str],
+                 timeout: float, deadline: float):
+        self._timeout, self._deadline = timeout, deadline
+        self._messages: List[dict] = []
+        self._on_messages: Callable = _ignore
+        self._transport = StdioTransport(command, MAX_ANSWER_BYTES, _ignore, self._take, _ignore,
+                                         env, cwd)
+
+    def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Optional[Exchange]:
+        """Send a message and return the exchange that it makes, None where there is none."""
+        message = find_json(asked.request_body)
+        if not isinstance(message, dict):
+            return None
+        outer, self._on_messages = (self._messages, self._on_messages), on_messages
+        self._messages, error, value = [], None, None
+        try:
+            waits = Timeouts(self._timeout, self._deadline)
+            value = self._transport.exchange(message, {}, waits, _ignore).response
+        except MCPKitError as caught:
+            error = str(caught)
+        if value is not None:
+            self._messages.append(build_error(value.id, value.error) if value.error
+                                  else build_result(value.id, value.result))
+        answer = b"\n".join(map(format_message, self._messages))
+        self._messages, self._on_messages = outer
+        return asked._replace(method="stdio", status=None, headers={}, answer=answer,
+                              size=len(answer), is_stream=False, error=error)
+
+    def settle(self, now: Exchange) -> Exchange:
+        """Return an exchange as it is when all else has been sent."""
+        return now
+
+    def close(self) -> None:
+        """End the server."""
+        self._transport.close()
+
+    def _take(self, message: dict) -> None:
+        self._messages.append(message)
+        self._on_messages(self._messages)
+
+
+class Replayed(NamedTuple):
+    """One exchange of a transcript: its number, what it was, and what it is now (None: unsent)."""
+
+    number: int
+    was: Exchange
+    now: Optional[Exchange]
+
+
+class Replayer:
+    """Sends the requests of a transcript again, as the client would that sent them first.
+
+    What the server gave out is carried over, and what it asks is answered as it was.
+    """
+
+    # Without these there is nothing to say to a legacy server.
+    HANDSHAKE = ("initialize", "notifications/initialized")
+
+    def __init__(self, exchanges: List[Exchange], target: Any, only: Collection[int] = ()):
+        self.carried = Substitutions()
+        self._exchanges = exchanges
+        self._target = target
+        self._only = only
+        self._done: Dict[int, Optional[Exchange]] = {}      # by index: what came of it
+
+    def run(self) -> List[Replayed]:
+        """Return what came of each exchange, or of `only` some. TransportError: of none."""
+        for index, exchange in enumerate(self._exchanges):
+            is_wanted = not self._only or index + 1 in self._only
+            if index not in self._done and (is_wanted
+                                            or find_title_of(exchange) in self.HANDSHAKE):
+                self._send(index)
+        found = [Replayed(index + 1, self._exchanges[index],
+                          now and self._target.settle(now))
+                 for index, now in sorted(self._done.items())]
+        return [one for one in found if not self._only or one.number in self._only]
+
+    def _send(self, index: int) -> None:
+        was = self._exchanges[index]
+        self._done[index] = None                  # so that nothing sends it again meanwhile
+        asked = self.carried.apply(was)
+
+        def answer(messages: List[dict]) -> None:
+            self.carried.learn_questions(find_messages(was), messages)
+            self._answer(find_messages(was), messages)
+
+        now = self._target.send(asked, was, answer) if (
+            is_of_http(was) or was.request_body) else None
+        if now is not None and now.error and now.status is None and not any(self._done.values()):
+            raise TransportError(now.error)
+        if now is not None:
+            self.carried.learn(was, now)
+        self._done[index] = now
+
+    def _answer(self, before: List[dict], messages: List[dict]) -> None:
+        """Send the answers to what the server has asked up to now."""
+        asked = [message["id"] for message in before if is_request(message)]
+        count = sum(map(is_request, messages))
+        for index, exchange in enumerate(self._exchanges):
+            value = find_json(exchange.request_body) if index not in self._done else None
+            if isinstance(value, dict) and "method" not in value and (
+                    value.get("id") in asked[:count]):
+                self._send(index)
+
+
+def update_exchanges(exchanges: List[Exchange], replayed: List[Replayed], carried: Substitutions
+                     ) -> List[Exchange]:
+    """Return the exchanges of a transcript with the answers that came now."""
+    found = list(exchanges)
+    for number, was, now in replayed:
+        if now is not None and is_of_http(now) == is_of_http(was):
+            now = carried.restore(now)
+            found[number - 1] = was._replace(request_body=now.request_body, **{
+                name: getattr(now, name)
+                for name in ("status", "headers", "answer", "size", "is_stream", "error")})
+    return found
+
+
+# ---- between a client and what answers it
+
+class ReplyHandler(socketserver.BaseRequestHandler):
+    """One connection of a ReplyService: request after request, handed over with its body."""
+
+    server: ReplyService
+
+    def setup(self) -> None:
+        """Prepare to read requests as our own server does."""
+        self.connection = self.request
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.reader = SocketReader(self.connection, Limits(max_body=MAX_ANSWER_BYTES))
+
+    def handle(self) -> None:
+        """Serve the connection until one of the two sides has it closed."""
+        self.close_connection = False
+        while not self.close_connection:
+            self.handle_one_request()
+
+    def handle_one_request(self) -> None:
+        """Read a request and have it answered."""
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            try:
+                self._read_one()
+            except HTTPError as refusal:
+                self.close_connection = True
+                reply = build_reply(refusal.status, build_refusal(refusal).data, JSON_TYPE,
+                                    Connection="close")
+                self.send_parts(format_reply(reply, self.server.http_date()))
+                self.drain()
+
+    def _read_one(self) -> None:
+        data = self.reader.read_head()
+        if data is None:
+            return
+        head = parse_head(data)
+        if not is_host_allowed(head.headers.get("host"), frozenset(), self.server.is_local):
+            # A page whose name was re-bound to this machine would be let in by way of us.
+            raise HTTPError(403, "this service answers to the names of this machine only")
+        has_body = not head.headers.keys().isdisjoint({"content-length", "transfer-encoding"})
+        length = parse_content_length(head, MAX_ANSWER_BYTES) if has_body else 0
+        if "expect" in head.headers:
+            self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        body = self.reader.read_body(length)
+        self.close_connection = not is_kept_alive(head)
+        try:
+            self.server.serve(self, head, body)
+        except OSError:
+            self.close_connection = True
+            raise
+
+    drain = HTTPHandler.drain
+
+    def send_parts(self, parts: Iterable[Part]) -> None:
+        """Send the parts of an answer, with the pauses between them."""
+        for part in parts:
+            if isinstance(part, bytes):
+                self.connection.sendall(part)
+            elif isinstance(part, WaitForReply):
+                self.server.wait_for(lambda: self.server.is_answered(part.id), AWAIT_SECONDS, self)
+            elif isinstance(part, (int, float)):
+                self.server.wait_for(lambda: False, part, self)
+            else:
+                self._end(part)
+                return
+
+    def _end(self, mark: ConnectionAction) -> None:
+        self.close_connection = True
+        if mark is ConnectionAction.RESET:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+        else:
+            self.drain()
+
+
+class ReplyService(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """A service for requests of any kind; as a context manager it serves in a thread of its own."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int, path: str = "/mcp"):
+        self.is_local = is_loopback(host)
+        self.stopped = threading.Event()
+        self.socket = open_listener(host, port)
+        socketserver.BaseServer.__init__(self, self.socket.getsockname(), ReplyHandler)
+        self.origin = f"http://{format_address(host, self.server_address[1])}"
+        self.url = self.origin + path
+
+    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
+        """Answer a request."""
+        raise NotImplementedError
+
+    def __enter__(self) -> ReplyService:
+        start_thread(functools.partial(self.serve_forever, STOP_LOOK_SECONDS))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+    def run(self) -> None:
+        """Serve until `stop` is called from another thread."""
+        self.serve_forever(0.1)
+
+    def stop(self) -> None:
+        """Free the address; what is being answered is given up."""
+        self.stopped.set()
+        self.shutdown()
+        self.server_close()
+
+    def http_date(self) -> str:
+        """Return the Date of an answer."""
+        return format_http_date(time.gmtime())
+
+    def is_answered(self, question_id: Any) -> bool:
+        """Return whether a client has answered a question."""
+        return True
+
+    def wait_for(self, is_over: Callable[[], bool], seconds: float, handler: ReplyHandler) -> None:
+        """Wait until something is so, or for some seconds, while the client is there."""
+        deadline = time.monotonic() + seconds
+        while not is_over() and time.monotonic() < deadline:
+            if self.stopped.wait(min(LOOK_SECONDS, deadline - time.monotonic())) or (
+                    is_peer_gone(handler.connection)):
+                raise ConnectionAbortedError
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what should never happen; the other connections go on."""
+        log_exception("a connection failed")
+
+
+# ---- mock
+
+Source = Callable[[MockRequest], MockReply]
+
+
+class Spoiler:
+    """Answers as a source does, with faults: all of them each time, or, at a `rate`, one now and
+    then, which `random` picks."""
+
+    def __init__(self, source: Source, faults: Sequence[Fault], rate: Optional[float] = None,
+                 seed: Optional[int] = None):
+        self._source, self._faults, self._rate = source, faults, rate
+        self._random: Any = None
+        self._seed = seed
+        self._counts: Dict[str, int] = {}
+        self._answered: set = set()               # ids of questions
+        self._lock = threading.Lock()             # guards the three above
+
+    def answer(self, asked: MockRequest) -> MockReply:
+        """Return the answer to a request, spoiled."""
+        with self._lock:
+            asked = asked._replace(count=self._counts.get(asked.name, 0))
+            self._counts[asked.name] = asked.count + 1
+            if isinstance(asked.value, dict) and "method" not in asked.value:
+                self._answered.add(find_request_id(asked.value))
+            faults = self._pick()
+        reply = self._source(asked)
+        for fault in faults:
+            reply = fault.spoil(reply, asked)
+        return reply
+
+    def is_answered(self, question_id: Any) -> bool:
+        """Return whether the client has answered a question."""
+        return question_id in self._answered
+
+    def _pick(self) -> Sequence[Fault]:
+        if self._rate is None:
+            return self._faults
+        if self._random is None:
+            import random
+            self._random = random.Random(self._seed)
+        is_due = self._random.random() < self._rate
+        return [self._random.choice(self._faults)] if is_due else []
+
+
+class MockService(ReplyService):
+    """Answers over HTTP as a Spoiler says."""
+
+    def __init__(self, spoiler: Spoiler, host: str = "127.0.0.1", port: int = 0,
+                 path: str = "/mcp"):
+        self._spoiler = spoiler
+        self.is_answered = spoiler.is_answered
+        super().__init__(host, port, path)
+
+    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
+        """Answer a request."""
+        value = find_json(body) if body else None
+        reply = self._spoiler.answer(MockRequest(head.method, head.target, head.headers, value))
+        if reply.is_raw:
+            handler.close_connection = True
+        parts = format_reply(reply, self.http_date())
+        handler.send_parts(islice(parts, 1) if head.method == "HEAD" else parts)
+
+
+class MockStdio:
+    """Answers on a pair of byte streams as a Spoiler says, each message in a thread of its own."""
+
+    def __init__(self, spoiler: Spoiler, reader: Any, writer: Any):
+        self._spoiler, self._reader, self._writer = spoiler, reader, writer
+        self._changed = threading.Condition()     # guards the writer, and the two below
+        self._running = 0
+        self._stays = False
+
+    def run(self) -> None:
+        """Serve until the input ends."""
+        for line in iter(self._reader.readline, b""):
+            if line.strip():
+                with self._changed:
+                    self._running += 1
+                start_thread(functools.partial(self._answer, line))
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, 1.0)
+
+    def stop(self) -> None:
+        """End, whatever is still to be answered."""
+
+    def linger(self) -> None:
+        """Stay for ever, where a fault is to."""
+        with self._changed:
+            while self._stays:
+                self._changed.wait(LOOK_SECONDS)
+
+    def _answer(self, line: bytes) -> None:
+        try:
+            reply = self._spoiler.answer(MockRequest("stdio", "", {}, find_json(line)))
+            with self._changed:
+                for part in format_reply_lines(reply):
+                    self._send(part)
+        except (OSError, ValueError):
+            pass                                  # nobody listens any more
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _send(self, part: Part) -> None:
+        """Send one part. Holds the lock, but not while it waits."""
+        if isinstance(part, bytes):
+            self._writer.write(part)
+            self._writer.flush()
+        elif isinstance(part, StderrOutput):
+            sys.stderr.buffer.write(part.data)
+            sys.stderr.flush()
+        elif isinstance(part, WaitForReply):
+            self._changed.wait_for(lambda: self._spoiler.is_answered(part.id), AWAIT_SECONDS)
+        elif part is ConnectionAction.STAY:
+            self._stays = True
+        elif isinstance(part, ConnectionAction):
+            os._exit(3)
+        else:
+            self._changed.wait(min(part, AWAIT_SECONDS))
+
+
+# ---- record
+
+class Recorder:
+    """Writes exchanges to a transcript as they end, in the order in which they began.
+
+    The file is whole after each of them; of `hidden` secrets nothing is in it. Raises UsageError
+    where it cannot be written.
+    """
+
+    def __init__(self, path: str, hidden: Iterable[str] = ()):
+        self._path = path
+        self._redaction = Redactor(hidden)
+        self._begun: List[float] = []             # when each exchange began
+        self._blocks: List[str] = []              # its text
+        self._ends: List[int] = []                # and where that ends in the file
+        self._last = 0.0
+        self._lock = threading.Lock()             # guards the four above, and the file
+        write_file(path, "")
+
+    def begin(self) -> float:
+        """Return a moment, of time.monotonic(), that no other exchange has begun at."""
+        with self._lock:
+            self._last = max(time.monotonic(), math.nextafter(self._last, math.inf))
+            return self._last
+
+    def put(self, begun: float, exchange: Exchange) -> None:
+        """Write an exchange that began at a moment, again if it is there already."""
+        with self._lock:
+            self._redaction.learn(exchange)
+            text = format_exchange(exchange, self._redaction)
+            index = bisect_left(self._begun, begun)
+            if self._begun[index:index + 1] == [begun]:
+                self._blocks[index] = text
+            else:
+                self._begun.insert(index, begun)
+                self._blocks.insert(index, text)
+            try:
+                self._write_from(index)
+            except OSError as error:              # the talk goes on, whatever becomes of the tape
+                log_line(f"mcpkit: {self._path} cannot be written: {error.strerror}")
+
+    def note(self, exchange: Exchange) -> None:
+        """Write an exchange that has just ended, as an observer is told of it."""
+        self.put(time.monotonic() - exchange.seconds, exchange)
+
+    def _write_from(self, index: int) -> None:
+        """Write the blocks from one on: nearly always it is the last, and the file grows."""
+        index = min(index, len(self._ends))       # those before were perhaps not written either
+        del self._ends[index:]
+        with open(self._path, "r+b") as file:
+            file.truncate(file.seek(self._ends[-1] if index else 0))
+            for number, text in enumerate(self._blocks[index:], index):
+                block = ("\n" if number else "") + format_block(number + 1, text) + "\n"
+                file.write(block.encode("utf-8", "backslashreplace"))
+                self._ends.append(file.tell())
+
+
+class RecordService(ReplyService):
+    """Stands between clients and the server at a URL, and has a Tape keep what they say.
+
+    What comes is handed on as it comes, streams too. Raises TransportError when the address cannot
+    be bound.
+    """
+
+    def __init__(self, upstream: str, tape: Recorder, network: Network = Network(),
+                 host: str = "127.0.0.1", port: int = 0):
+        self._tape = tape
+        self._sender = HTTPSender(network, math.inf)
+        parts = urllib.parse.urlsplit(upstream)
+        self.upstream = f"{parts.scheme}://{parts.netloc}"
+        self._running = 0                         # guarded by _changed
+        self._changed = threading.Condition()
+        super().__init__(host, port, parts.path or "/")
+
+    def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
+        """Hand a request on, and its answer back."""
+        headers = {"-".join(map(str.capitalize, name.split("-"))): value
+                   for name, value in head.headers.items()
+                   if name not in _REQUEST_FRAMING | HOP_HEADERS}
+        target = head.target if head.target.startswith("/") else parse_target(head.target)
+        asked = Exchange(head.method, self.upstream + target, headers, body, None, {}, b"", 0,
+                         False, 0.0, None)
+        begun = self._tape.begin()
+        relay = Relay(handler, self)
+        with self._changed:
+            self._running += 1
+        try:
+            waits = Timeouts(LISTEN_SECONDS, time.monotonic() + LISTEN_SECONDS)
+            now = self._sender.send(asked, waits, relay.take)
+            self._tape.put(begun, now)
+            relay.finish(now)
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Free the address, and have what is going on recorded as far as it is."""
+        super().stop()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running, STOP_SECONDS)
+        self._sender.close()
+
+
+# Headers that are about one connection only. Spec: RFC 9110, 7.6.1.
+HOP_HEADERS = frozenset({"connection", "keep-alive", "proxy-connection", "te", "trailer",
+                         "transfer-encoding", "upgrade", "expect", "proxy-authorization"})
+# Headers in which a server names itself.
+PLACE_HEADERS = ("location", "www-authenticate", "link")
+
+
+class Relay:
+    """Hands the answer to one request back to who asked, as it comes."""
+
+    def __init__(self, handler: ReplyHandler, service: RecordService):
+        self._handler, self._service = handler, service
+        self._response: Any = None
+        self._is_chunked = False
+        self._held = b""                          # what is sent with the next piece, or the end
+
+    def take(self, response: Any, data: bytes) -> bool:
+        """Send the head of an answer, or a piece of its body; TransportError: nobody is there.
+
+        A piece of what is no stream waits for the next one, so that the last of all can wait until
+        the exchange is on tape.
+        """
+        if self._response is None:
+            self._response = response
+            self._held = self._build_head(response)
+            response.waits = self
+        elif data:
+            self._held += b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
+        if self._is_chunked or len(self._held) > NOTED_BYTES:
+            self._send_held()
+        return False
+
+    def finish(self, now: Exchange) -> None:
+        """Send the end of an answer, or close the connection where it has none."""
+        if self._response is None:
+            reply = build_reply(502, f"mcpkit record: {now.error}", Connection="close")
+            self._handler.send_parts(format_reply(reply, self._service.http_date()))
+            return
+        self._held += b"0\r\n\r\n" if self._is_chunked and not now.error else b""
+        self._handler.close_connection |= bool(now.error)
+        with contextlib.suppress(TransportError):
+            self._send_held()
+
+    def _send_held(self) -> None:
+        held, self._held = self._held, b""
+        try:
+            self._handler.connection.sendall(held)
+        except OSError:
+            raise TransportError(CLIENT_LEFT) from None
+
+    def _build_head(self, response: Any) -> bytes:
+        lines = [f"HTTP/1.1 {response.status} {response.reason or ''}".rstrip()]
+        for name, value in response.headers.items():
+            if name in PLACE_HEADERS:
+                value = value.replace(self._service.upstream, self._service.origin)
+            if name not in HOP_HEADERS | _FRAMING:
+                lines.append(f"{name}: {value}")
+        length = response.headers.get("content-length")
+        if length is not None and response.headers.keys().isdisjoint(
+                {"content-encoding", "transfer-encoding"}):
+            lines.append(f"Content-Length: {length}")
+        elif response.status not in BODILESS:
+            self._is_chunked = True
+            lines.append("Transfer-Encoding: chunked")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def left(self) -> float:
+        """Wait for more of the answer; TransportError when nobody waits for it with us."""
+        sock = self._response.connection.sock
+        while not (getattr(sock, "pending", int)() or is_readable(sock, LOOK_SECONDS)):
+            if self._service.stopped.is_set() or is_peer_gone(self._handler.connection):
+                raise TransportError(CLIENT_LEFT)
+        return LISTEN_SECONDS
+
+
+class LineTape:
+    """Puts the lines of a stdio conversation on a Tape: an exchange for each line of the client,
+    with the answer to it, and what the server says meanwhile.
+
+    While a server goes on and on, an exchange is written anew each time that it is twice as long.
+    """
+
+    def __init__(self, tape: Recorder):
+        self._tape = tape
+        self._exchanges: Dict[float, Exchange] = {}
+        self._written: Dict[float, int] = {}      # bytes of the answers that are on the tape
+        self._asked: Dict[Any, float] = {}        # ids of requests that have no answer yet
+        self._latest: Optional[float] = None
+        self._lock = threading.Lock()             # guards the four above
+
+    def hear_client(self, line: bytes) -> None:
+        """Take in a line of the client."""
+        with self._lock:
+            value = find_json(line)
+            begun = self._open(line.rstrip(b"\r\n"))
+            if is_request(value):
+                self._asked[value["id"]] = begun
+            self._put(begun)
+
+    def hear_server(self, line: bytes) -> None:
+        """Take in a line of the server."""
+        with self._lock:
+            value = find_json(line)
+            is_answer = isinstance(value, dict) and "method" not in value
+            asked = self._asked.pop(find_request_id(value), None) if is_answer else None
+            begun = self._latest if asked is None else asked
+            begun = self._open(b"") if begun is None else begun
+            was = self._exchanges[begun]
+            more = (b"\n" if was.answer else b"") + line.rstrip(b"\r\n")
+            now = self._exchanges[begun] = was._replace(
+                answer=(was.answer + more)[:NOTED_BYTES], size=was.size + len(more))
+            if asked is not None or now.size >= 2 * self._written[begun]:
+                self._put(begun)
+
+    def close(self) -> None:
+        """Write what is not on the tape yet."""
+        with self._lock:
+            self._finish()
+
+    def _put(self, begun: float) -> None:
+        self._written[begun] = self._exchanges[begun].size
+        self._tape.put(begun, self._exchanges[begun])
+
+    def _finish(self) -> None:
+        begun = self._latest
+        if begun is not None and self._written[begun] < self._exchanges[begun].size:
+            self._put(begun)
+
+    def _open(self, line: bytes) -> float:
+        self._finish()
+        self._latest = self._tape.begin()
+        self._written[self._latest] = 0
+        self._exchanges[self._latest] = Exchange("stdio", "", {}, line, None, {}, b"", 0, False,
+                                                 0.0, None)
+        return self._latest
+
+
+def record_stdio(command: List[str], tape: Recorder) -> int:
+    """Run a stdio server on our own input and output, and return its exit code."""
+    import subprocess
+    lines = LineTape(tape)
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    except OSError as error:
+        raise TransportError(f"cannot start {command[0]}: {error.strerror or error}") from None
+    reader, writer = take_stdio()
+
+    def hand_on() -> None:
+        with contextlib.suppress(OSError, ValueError), child.stdin as pipe:
+            for line in iter(reader.readline, b""):
+                lines.hear_client(line)
+                pipe.write(line)
+                pipe.flush()
+
+    start_thread(hand_on)
+    try:
+        with child.stdout as pipe:
+            for line in iter(pipe.readline, b""):
+                lines.hear_server(line)
+                writer.write(line)
+                writer.flush()
+        return child.wait()
+    except BrokenPipeError:                       # whoever listened has gone
+        return 0
+    finally:
+        lines.close()
+        end_child(child)
+
+
+def end_child(child: Any) -> None:
+    """End a child process: it is asked to, and then made to."""
+    import subprocess
+    for end in (child.terminate, child.kill):
+        if child.poll() is None:
+            end()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(2.0)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ sys.path.insert(0, str(ROOT))
 
 import mcpkit  # noqa: E402
 from mcpkit import (  # noqa: E402
-    Auth, Client, Context, HTTPRefusal, MCPError, MCPKitError, Principal, ProtocolError, Server,
+    Auth, Client, Context, HTTPError, MCPError, MCPKitError, Principal, ProtocolError, Server,
     SignatureError, SSEEvent, SSEParser, ToolError, ToolResult, TransportError, UsageError,
     build_signature, to_json_value,
 )
@@ -356,10 +356,9 @@ def build_nested(depth):
 # =============================================================================================
 # LAYOUT
 # =============================================================================================
-
 SOURCE = pathlib.Path(mcpkit.__file__).read_text(encoding="utf-8")
 LINES = SOURCE.splitlines()
-CONTENTS = re.findall(r"^ +(\d+\. [A-Z0-9 -]+?)(?: +(pure))?$", mcpkit.__doc__, re.MULTILINE)
+CONTENTS = re.findall(r"^ +(\d+\. [A-Z0-9+ -]+?)(?: +(pure))?$", mcpkit.__doc__, re.MULTILINE)
 BANNERS = {LINES[number][2:]: number for number in range(1, len(LINES) - 1)
            if re.match(r"# \d+\. ", LINES[number]) and LINES[number - 1] == LINES[number + 1]
            and LINES[number - 1].startswith("# ====")}
@@ -373,12 +372,13 @@ def find_nodes(*kinds):
 
 def test_the_layout_of_the_contents_list_is_that_of_the_banners():
     assert [title for title, _ in CONTENTS] == list(BANNERS)
-    assert [int(title.split(".")[0]) for title, _ in CONTENTS] == [*range(1, len(CONTENTS) + 1)]
+    numbers = [int(title.split(".")[0]) for title, _ in CONTENTS]
+    assert numbers == sorted(set(numbers))
 
 
 def test_the_layout_of_these_tests_is_that_of_the_file():
     source = pathlib.Path(__file__).read_text(encoding="utf-8")
-    own = re.findall(r"^# =+\n# (\d+\. [A-Z0-9 -]+)\n# =+$", source, re.MULTILINE)
+    own = re.findall(r"^# =+\n# (\d+\. [A-Z0-9+ -]+)\n# =+$", source, re.MULTILINE)
     assert own == [title for title in BANNERS if title in own] and len(own) > 20
 
 
@@ -479,7 +479,6 @@ def test_the_layout_is_one_file_that_runs_under_any_name(tmp_path):
 # =============================================================================================
 # 1. PROTOCOL FACTS
 # =============================================================================================
-
 def test_the_versions_are_ordered_and_each_is_of_one_era():
     assert mcpkit.LEGACY_VERSIONS + mcpkit.MODERN_VERSIONS == mcpkit.PROTOCOL_VERSIONS
     assert mcpkit.SUPPORTED_VERSIONS == mcpkit.PROTOCOL_VERSIONS[::-1]
@@ -517,7 +516,6 @@ def test_a_method_that_a_header_names_must_have_the_parameter():
 # =============================================================================================
 # 2. ERRORS
 # =============================================================================================
-
 @table("text, shown", {"C122 clear screen": ("a\x1b[2J", "a\\x1b[2J"),
     "C122 a link": ("\x1b]8;;http://evil\x07", "\\x1b]8;;http://evil\\x07"),
     "C122 right to left": ("\u202eabc", "\\u202eabc"),
@@ -551,9 +549,9 @@ def test_shortening_fails_for_no_value(value):
 def test_each_error_knows_its_wire_form():
     assert MCPError(-32602, "bad").to_wire() == {"code": -32602, "message": "bad"}
     assert MCPError(1, "m", {"a": 0}).to_wire() == {"code": 1, "message": "m", "data": {"a": 0}}
-    refusal = HTTPRefusal(405, "no", (("Allow", "POST"),), data=[1])
+    refusal = HTTPError(405, "no", (("Allow", "POST"),), data=[1])
     assert refusal.error.to_wire() == {"code": -32600, "message": "no", "data": [1]}
-    family = (MCPError, HTTPRefusal, ProtocolError, mcpkit.TransportError, mcpkit.ToolError,
+    family = (MCPError, HTTPError, ProtocolError, mcpkit.TransportError, mcpkit.ToolError,
               mcpkit.SchemaError, UsageError)
     assert all(issubclass(error, mcpkit.MCPKitError) for error in family)
     assert len({error.kind for error in family}) == len(family)
@@ -562,7 +560,6 @@ def test_each_error_knows_its_wire_form():
 # =============================================================================================
 # 3. JSON-RPC MESSAGES
 # =============================================================================================
-
 @table("words, data", {"C84 an open brace": (" 1,", b"{"),
     "C38 cut short": (' 34, near: 0","id":1,"result":{', b'{"jsonrpc":"2.0","id":1,"result":{'),
     "C38 both sides": ('{"a":1 "b":2}', b'{"a":1 "b":2}'),
@@ -688,7 +685,6 @@ def test_a_message_never_contains_what_json_has_not(number):
 # =============================================================================================
 # 4. SERVER-SENT EVENTS
 # =============================================================================================
-
 def cut_everywhere(data):
     """Yield the pieces of bytes: whole, byte by byte, and cut in two at each place."""
     yield [data]
@@ -845,9 +841,8 @@ def test_an_event_is_read_as_it_was_written(text):
 
 
 # =============================================================================================
-# 5. HTTP HEADERS
+# 5. HTTP RULES
 # =============================================================================================
-
 HEAD = b"POST /mcp?x=1 HTTP/1.1\r\nHost: h\r\n"
 
 
@@ -1168,7 +1163,6 @@ def test_reading_a_header_costs_no_more_than_its_length(parse):
 # =============================================================================================
 # 6. JSON SCHEMA
 # =============================================================================================
-
 DEFS = {"$defs": {"n": {"type": ["integer", "null"]}, "loop": {"$ref": "#/$defs/loop"}}}
 
 
@@ -1432,9 +1426,8 @@ def test_every_case_of_the_json_schema_test_suite_is_right():
 
 
 # =============================================================================================
-# 7. FUNCTION SIGNATURES
+# 7. TYPES AND SIGNATURES
 # =============================================================================================
-
 PYTHON = sys.version_info[:2]
 
 
@@ -1512,7 +1505,7 @@ class Options(TypedDict, total=False):
     color: Color
 
 
-class Place(NamedTuple):
+class ResumePoint(NamedTuple):
     latitude: float
     longitude: Annotated[float, "degrees east"] = 0.0
 
@@ -1714,7 +1707,7 @@ ANNOTATIONS = {
     "other metadata": (Annotated[int, 5, object()], {"type": "integer"}),
     "the outer of two descriptions": (Annotated[Annotated[int, "inner"], "outer"], {
         "type": "integer", "description": "outer"}),
-    "NamedTuple": (Place, PLACE_SCHEMA),
+    "NamedTuple": (ResumePoint, PLACE_SCHEMA),
     "namedtuple": (collections.namedtuple("Pair", "a b", defaults=[1]), {
         "type": "object", "properties": {"a": {}, "b": {"default": 1}}, "required": ["a"],
         "additionalProperties": False}),
@@ -1724,8 +1717,8 @@ ANNOTATIONS = {
         "properties": {"depth": {"type": "integer"},
                        "color": {"type": "string", "enum": ["red", "blue"]}},
         "additionalProperties": False}),
-    "a class used once stays in place": (List[Place], {"type": "array", "items": PLACE_SCHEMA}),
-    "a described class": (Annotated[Place, "where"], {**PLACE_SCHEMA, "description": "where"}),
+    "a class used once stays in place": (List[ResumePoint], {"type": "array", "items": PLACE_SCHEMA}),
+    "a described class": (Annotated[ResumePoint, "where"], {**PLACE_SCHEMA, "description": "where"}),
     "a field that __init__ does not take": (Square, {
         "type": "object", "properties": {"side": {"type": "number"}}, "required": ["side"],
         "additionalProperties": False}),
@@ -1780,7 +1773,7 @@ def test_a_default_is_shown_where_its_schema_accepts_it_and_always_makes_optiona
 def test_the_keys_of_a_property_are_in_the_order_type_default_description():
     annotation = Annotated[str, "why", {"minLength": 1}]
     assert list(schema_of(annotation, "a")) == ["type", "minLength", "default", "description"]
-    assert list(schema_of(Annotated[Place, "where"], Place(1.0)))[-2:] == ["default", "description"]
+    assert list(schema_of(Annotated[ResumePoint, "where"], ResumePoint(1.0)))[-2:] == ["default", "description"]
 
 
 def test_keyword_only_parameters_are_members_like_the_others():
@@ -2027,8 +2020,8 @@ def make(decorate):
 
 
 def test_a_string_inside_a_builtin_generic_is_evaluated():
-    assert schema_of(list["Place"]) == {"type": "array", "items": PLACE_SCHEMA}
-    assert schema_of("Place") == PLACE_SCHEMA
+    assert schema_of(list["ResumePoint"]) == {"type": "array", "items": PLACE_SCHEMA}
+    assert schema_of("ResumePoint") == PLACE_SCHEMA
 
 
 def test_a_class_whose_module_is_gone_is_read_by_what_the_function_sees(users_module):
@@ -2173,7 +2166,7 @@ RESULTS = {
     "optional data": (Optional[int], {"type": ["integer", "null"]}),
     "dataclass": (Point, POINT_SCHEMA),
     "described": (Annotated[Point, "where"], {**POINT_SCHEMA, "description": "where"}),
-    "NamedTuple": (Place, PLACE_SCHEMA),
+    "NamedTuple": (ResumePoint, PLACE_SCHEMA),
     "Enum": (Color, {"type": "string", "enum": ["red", "blue"]}),
     "str": (str, None),
     "described str": (Annotated[str, "what"], None),
@@ -2199,7 +2192,7 @@ def test_a_return_annotation_becomes_an_output_schema_where_it_promises_data(cas
 
 
 def test_no_schema_has_a_generated_title():
-    def call(line: Line, node: Node, place: Place, pong: Pong) -> Line: ...
+    def call(line: Line, node: Node, place: ResumePoint, pong: Pong) -> Line: ...
 
     signature = build(call)
     assert '"title"' not in json.dumps([signature.input_schema, signature.output_schema])
@@ -2236,7 +2229,7 @@ BINDINGS = {
     "list of dataclasses": (List[Point], [{"x": 1}], [Point(1)]),
     "recursive dataclass": (Node, {"name": "a", "children": [{"name": "b"}]},
                             Node("a", [Node("b")])),
-    "NamedTuple": (Place, {"latitude": 1.5}, Place(1.5)),
+    "NamedTuple": (ResumePoint, {"latitude": 1.5}, ResumePoint(1.5)),
     "TypedDict": (Options, {"color": "red"}, {"color": Color.RED}),
     "NewType": (UserId, 7.0, 7),
     "a moment": (datetime.datetime, "2024-01-02T03:04:05+02:00", datetime.datetime(
@@ -2656,8 +2649,8 @@ VALUES = {
     "a dataclass": (Line(Point(1), Point(2)), {
         "start": {"x": 1, "y": 0, "tags": []}, "end": {"x": 2, "y": 0, "tags": []},
         "color": "red"}),
-    "a NamedTuple": (Place(1.0), {"latitude": 1.0, "longitude": 0.0}),
-    "a NamedTuple in a list": ([Place(1.0)], [{"latitude": 1.0, "longitude": 0.0}]),
+    "a NamedTuple": (ResumePoint(1.0), {"latitude": 1.0, "longitude": 0.0}),
+    "a NamedTuple in a list": ([ResumePoint(1.0)], [{"latitude": 1.0, "longitude": 0.0}]),
     "a dict of members": ({"a": Color.RED}, {"a": "red"}),
     "keys that are members": ({Color.RED: 1}, {"red": 1}),
     "keys that are numbers": ({2: "a", True: "b", None: "c"}, {"2": "a", "true": "b", "null": "c"}),
@@ -2685,7 +2678,7 @@ UNFIT = {
     "a class": Point,
     "a dict with an object in it": {"a": [object()]},
     "keys that are tuples": {(1, 2): "a"},
-    "keys that are NamedTuples": {Place(1.0): "a"},
+    "keys that are NamedTuples": {ResumePoint(1.0): "a"},
     "a NaN of another class": Ratio("nan"),
     "not a number": math.nan,
     "infinity, nested": {"a": [math.inf]},
@@ -2784,9 +2777,8 @@ def test_a_template_is_filled_in_with_the_texts_that_it_wants(texts, words):
 
 
 # =============================================================================================
-# 8. REQUEST CLASSIFICATION
+# 8. REQUEST CHECKS
 # =============================================================================================
-
 POLICY = mcpkit.Policy("/mcp", True, frozenset(), frozenset(), True, False, mcpkit.Limits())
 BOTH_TYPES = "application/json, text/event-stream"
 
@@ -2933,7 +2925,7 @@ def classify(method, params=None, meta=META, headers=(), session=None, features=
     message = (mcpkit.Notification(method, params) if request_id is None
                else mcpkit.Request(request_id, method, params))
     route = mcpkit.build_route(message, headers, session)
-    mcpkit.classify_message(route, mcpkit.Offer(features, needs_session))
+    mcpkit.classify_message(route, mcpkit.Features(features, needs_session))
     return route
 
 
@@ -3050,7 +3042,7 @@ def test_a_route_says_under_which_revision_a_message_is_served():
     assert legacy("ping")()[-3:-1] == ("legacy", "2025-03-26")                       # C47
     assert legacy("ping", session=SESSION)()[-3:-1] == ("legacy", "2025-06-18")
     assert legacy("ping", version="2024-11-05")().version == "2024-11-05"
-    offer = mcpkit.Offer(FEATURES, False)
+    offer = mcpkit.Features(FEATURES, False)
     modern_headers = {"mcp-protocol-version": "2026-07-28"}
     response = mcpkit.Response(1, {}, None)
     assert find_refusal(mcpkit.classify_message, mcpkit.build_route(
@@ -3142,641 +3134,8 @@ def test_the_log_is_one_line_in_each_form():
 
 
 # =============================================================================================
-# 9. ACCESS
+# 9. SESSIONS AND STREAMS
 # =============================================================================================
-
-ISSUER = "https://login.example"
-OTHER = "https://other.example/mcp"
-PRINCIPALS = {
-    "reader": Principal("ada", ["notes:read"]), "reader.2": Principal("ada", ["notes:read"]),
-    "writer": Principal("bob", ["notes:write"]), "admin": Principal("eve", {"notes:admin"}),
-    "nobody": Principal("joe"), "root": Principal("root", None),
-    "late": Principal("ada", ["notes:read"], {"exp": 1}),
-    "abroad": Principal("ada", ["notes:read"], {"aud": [OTHER]}),
-}
-IMPLIED = {"notes:admin": ["notes:write"], "notes:write": ["notes:read"]}
-WRITE = {"scopes": ["notes:write"]}
-METADATA_PATH = "/.well-known/oauth-protected-resource"
-
-
-def build_vault(verify=PRINCIPALS.get, issuers=(ISSUER,), resource=None, **options):
-    """Return a server that asks for tokens, with one of everything for readers, one for writers."""
-    server = Server("vault", auth=Auth(
-        verify, authorization_servers=issuers, scopes=["notes:read"], resource=resource,
-        implied_scopes=IMPLIED), **options)
-
-    @server.tool
-    def whoami(ctx: Context) -> str:
-        return str(ctx.principal and ctx.principal.subject)
-
-    @server.tool(**WRITE)
-    def erase() -> str:
-        return "erased"
-
-    @server.tool
-    def look() -> str:
-        return "seen"
-
-    server.resource("vault://open", name="open")(lambda: "open")
-    server.resource("vault://closed", name="closed", **WRITE)(lambda: "closed")
-    server.resource("vault://open/{a}", name="open")(lambda a: a)
-    server.resource("vault://closed/{a}", name="closed", **WRITE)(lambda a: a)
-    server.prompt(name="open")(lambda a: a)
-    server.prompt(name="closed", **WRITE)(lambda a: a)
-    server.completion("closed", "a")(lambda value: ["secret"])
-    return server
-
-
-@pytest.fixture
-def vault():
-    with mcpkit.HTTPService(build_vault(), port=0) as service:
-        yield service
-
-
-def find_challenge(reply):
-    """Return the parameters of a reply's one Bearer challenge, None where there is none."""
-    value = reply.headers.get("www-authenticate")
-    if value is None:
-        return None
-    (scheme, params), = mcpkit.parse_challenges(value)
-    assert scheme == "bearer"
-    return params
-
-
-AUTHORIZATIONS = {
-    "none": (None, 401, None), "another scheme": ("Basic YTpi", 401, None),
-    "the scheme alone": ("Bearer", 401, None),
-    "bad characters": ('Bearer "reader"', 401, "invalid_token"),
-    "two tokens in one": ("Bearer reader, Bearer reader", 401, "invalid_token"),
-    "a wrong token": ("Bearer readers", 401, "invalid_token"),
-    "a wrong case": ("Bearer Reader", 401, "invalid_token"),
-    "an expired token": ("Bearer late", 401, "invalid_token"),
-    "a token for others": ("Bearer abroad", 401, "invalid_token"),
-    "a token that may nothing": ("Bearer nobody", 403, "insufficient_scope"),
-    "a token": ("Bearer reader", 200, None),
-    "a lower-case scheme": ("bearer reader", 200, None),
-    "one whose scope implies": ("Bearer admin", 200, None),
-    "one that may everything": ("Bearer root", 200, None),
-}
-
-
-@cases(AUTHORIZATIONS)
-def test_only_a_good_token_is_let_in_and_any_other_is_told_where_to_get_one(vault, case):
-    authorization, status, error = case
-    reply = ask(vault, call("ping"), Authorization=authorization)
-    challenge = find_challenge(reply)
-    assert reply.status == status
-    if status == 200:
-        assert challenge is None
-        return
-    port = vault.server_address[1]
-    assert challenge.pop("error_description", None) == (
-        reply.json["error"]["message"] if error else None)
-    assert challenge == {**({"error": error} if error else {}), "scope": "notes:read",
-                         "resource_metadata": f"http://127.0.0.1:{port}{METADATA_PATH}/mcp"}
-
-
-BEARER = "Authorization: Bearer "
-# What is wrong with a request, whether it has a token or not, and which of its faults answers.
-GATES = {
-    "another host, no token": (make_raw(b"").replace(b"127.0.0.1", b"evil.example"), 421),
-    "another origin, no token": (make_raw(b"", "Origin: http://evil.example"), 403),
-    "another origin, a token": (make_raw(b"", "Origin: null", BEARER + "reader"), 403),
-    "another path, no token": (make_raw(b"", target="/other"), 404),
-    "another path, a wrong token": (make_raw(b"", BEARER + "x", target="/other"), 404),
-    **{f"{method}, no token": (make_raw(b"", method=method), 401)
-       for method in ("GET", "HEAD", "DELETE", "PUT")},
-    "GET, a token": (make_raw(b"", BEARER + "reader", method="GET"), 405),
-    "no type, no token": (make_raw(b"{}").replace(b"application/json\r\nA", b"text/xml\r\nA"), 401),
-    "no type, a wrong token": (
-        make_raw(b"{}", BEARER + "x").replace(b"application/json\r\nA", b"text/xml\r\nA"), 401),
-    "no type, a token": (
-        make_raw(b"{}", BEARER + "reader").replace(b"application/json\r\nA", b"text/xml\r\nA"),
-        415),
-    "too long a body, no token": (make_raw(b"", "Content-Length: 99999999999", length=False), 401),
-    "a body to wait for, no token": (make_raw(b"", "Content-Length: 50", length=False), 401),
-    "a body that waits, a wrong token": (make_raw(
-        b"", BEARER + "x", "Expect: 100-continue", "Content-Length: 50", length=False), 401),
-    "the same token twice": (make_raw(b"{}", BEARER + "reader", BEARER + "reader"), 401),
-    "a control character in a token": (make_raw(b"{}", BEARER + "rea\x01der"), 400),
-    "a line end in a token": (make_raw(b"{}", BEARER + "rea\rder"), 400),
-    "a letter that no token has": (make_raw(b"{}", BEARER + "\xe9"), 401),
-    "a token of 60 KB": (make_raw(b"{}", BEARER + "a" * 60_000), 401),
-    "a token of 64 KiB": (make_raw(b"{}", BEARER + "a" * 65_536), 431),
-}
-
-
-@cases(GATES)
-def test_a_token_is_asked_for_after_host_origin_and_path_and_before_all_else(vault, case):
-    data, status = case
-    answer = send_raw(vault, data)
-    assert answer.startswith(b"HTTP/1.1 %d " % status)
-    assert (b"\r\nWWW-Authenticate: Bearer " in answer) == (status == 401)
-    assert b"Connection: close" in answer.split(b"\r\n")
-
-
-def test_a_browser_that_asks_first_needs_no_token_and_reads_the_challenge(vault):
-    page = {"Origin": "http://localhost:5173"}
-    assert ask(vault, method="OPTIONS", **page).status == 204
-    reply = ask(vault, call("ping"), **page)
-    assert reply.status == 401 and find_challenge(reply)["scope"] == "notes:read"
-    assert reply.headers["access-control-allow-origin"] == page["Origin"]
-    assert "WWW-Authenticate" in reply.headers["access-control-expose-headers"]
-
-
-def test_a_verdict_is_not_remembered_with_the_head_that_it_was_about():
-    principals = dict(PRINCIPALS)
-    with mcpkit.HTTPService(build_vault(principals.get), port=0) as service:
-        data = make_raw(PING, BEARER + "reader")
-        statuses = [send_raw(service, data)[9:12] for _ in range(2)]
-        del principals["reader"]
-        statuses.append(send_raw(service, data)[9:12])
-    assert statuses == [b"200", b"200", b"401"]
-
-
-# ---- what is published
-
-METADATA = {"authorization_servers": [ISSUER], "scopes_supported": ["notes:read"],
-            "bearer_methods_supported": ["header"], "resource_name": "vault"}
-
-
-@pytest.mark.parametrize("sessions", [False, True])
-def test_the_metadata_is_at_both_places_for_everybody(sessions):
-    with mcpkit.HTTPService(build_vault(sessions=sessions), port=0) as service:
-        for path in (METADATA_PATH, METADATA_PATH + "/mcp", METADATA_PATH + "/mcp?x=1"):
-            reply = ask(service, method="GET", path=path, Origin="http://localhost:1",
-                        MCP_Protocol_Version="2026-07-28", Accept="application/json")
-            assert (reply.status, reply.json) == (200, {"resource": service.url, **METADATA})
-            assert reply.headers["content-type"] == "application/json"
-            assert reply.headers["access-control-allow-origin"] == "*"
-            assert ask(service, method="GET", path=path, Authorization="Bearer x").status == 200
-            assert ask(service, method="HEAD", path=path)[::2] == (200, b"")
-            allow = ask(service, method="OPTIONS", path=path, Origin="http://localhost:1")
-            assert allow.headers["access-control-allow-methods"] == "GET"
-            posted = ask(service, call("ping"), path=path)
-            assert (posted.status, posted.headers["allow"]) == (405, "GET, HEAD")
-            # It is public, so pages of any site may read it; what it tells of they may not use.
-            for origin in ("http://elsewhere.example", "null"):
-                assert ask(service, method="GET", path=path, Origin=origin).status == 200
-                assert ask(service, call("ping"), Origin=origin).status == 403
-        assert ask(service, method="GET", path=METADATA_PATH + "/other").status == 404
-
-
-def test_behind_a_proxy_the_metadata_speaks_of_the_resource_that_clients_know():
-    resource = "https://MCP.example.com/tools/mcp"
-    server = build_vault(resource=resource, title="The Vault")
-    with mcpkit.HTTPService(server, port=0) as service:
-        for path in ("", "/mcp", "/tools/mcp"):
-            reply = ask(service, method="GET", path=METADATA_PATH + path)
-            assert reply.json == {"resource": resource, **METADATA, "resource_name": "The Vault"}
-        assert find_challenge(ask(service, call("ping")))["resource_metadata"] == (
-            f"https://mcp.example.com{METADATA_PATH}/tools/mcp")
-
-
-def test_without_an_issuer_nothing_is_published_and_the_challenge_is_bare():
-    with mcpkit.HTTPService(Server("x", auth=Auth.bearer(["secret"])), port=0) as service:
-        assert find_challenge(ask(service, call("ping"))) == {"realm": "mcp"}
-        assert ask(service, method="GET", path=METADATA_PATH).status == 404
-        assert ask(service, call("ping"), Authorization="Bearer secret").status == 200
-
-
-# ---- scopes of items
-
-ITEMS = {
-    "a tool": ("tools/call", {"name": "erase"}, {"name": "look"}),
-    "a resource": ("resources/read", {"uri": "vault://closed"}, {"uri": "vault://open"}),
-    "a template": ("resources/read", {"uri": "vault://closed/x"}, {"uri": "vault://open/x"}),
-    "a prompt": ("prompts/get", {"name": "closed", "arguments": {"a": "b"}},
-                 {"name": "open", "arguments": {"a": "b"}}),
-    "a completion": ("completion/complete", {
-        "ref": {"type": "ref/prompt", "name": "closed"}, "argument": {"name": "a", "value": ""}}, {
-        "ref": {"type": "ref/prompt", "name": "open"}, "argument": {"name": "a", "value": ""}}),
-}
-
-
-def ask_in(era, service, method, params, token):
-    headers = {"Authorization": f"Bearer {token}"}
-    if era == "modern":
-        return ask_modern(service, method, params, **headers)
-    return ask(service, call(method, params), **headers)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-@cases(ITEMS)
-def test_an_item_with_scopes_is_for_tokens_that_have_them(vault, case, era):
-    method, closed, free = case
-    for token in ("writer", "admin", "root"):
-        assert "result" in ask_in(era, vault, method, closed, token).json
-    assert "result" in ask_in(era, vault, method, free, "reader").json
-    reply = ask_in(era, vault, method, closed, "reader")
-    assert (reply.status, reply.json["id"]) == (403, 1)
-    assert reply.json["error"]["message"] == "the token lacks notes:write"
-    challenge = find_challenge(reply)
-    assert (challenge["error"], challenge["scope"]) == (
-        "insufficient_scope", "notes:read notes:write")
-    assert challenge["resource_metadata"].endswith(METADATA_PATH + "/mcp")
-
-
-LISTED = {"tools/list": ("tools", ["whoami", "look"], ["whoami", "erase", "look"]),
-          "resources/list": ("resources", ["open"], ["open", "closed"]),
-          "resources/templates/list": ("resourceTemplates", ["open"], ["open", "closed"]),
-          "prompts/list": ("prompts", ["open"], ["open", "closed"])}
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-@pytest.mark.parametrize("page_size", [1, 2, 100])
-def test_a_list_shows_what_the_caller_may_reach_on_pages_of_equal_size(era, page_size):
-    def list_all(method, member, token):
-        names, params = [], {}
-        while params is not None:
-            result = ask_in(era, service, method, params, token).json["result"]
-            assert result["cacheScope"] == "private"
-            names.append([item["name"] for item in result[member]])
-            params = {"cursor": result["nextCursor"]} if "nextCursor" in result else None
-        assert {len(page) for page in names[:-1]} <= {page_size} and names[-1]
-        return sum(names, [])
-
-    with mcpkit.HTTPService(build_vault(page_size=page_size), port=0) as service:
-        for method, (member, for_readers, for_writers) in LISTED.items():
-            assert list_all(method, member, "reader") == for_readers
-            assert list_all(method, member, "writer") == for_writers
-            assert list_all(method, member, "root") == for_writers
-
-
-def test_on_stdio_nobody_is_asked_and_everything_is_there():
-    server = build_vault()
-    tools = receive(server, call("tools/list"))["result"]["tools"]
-    assert [tool["name"] for tool in tools] == ["whoami", "erase", "look"]
-    for name, text in (("erase", "erased"), ("whoami", "None")):
-        assert receive(server, tool_call(name))["result"]["content"][0]["text"] == text
-
-
-def test_a_handler_knows_who_calls(vault):
-    for token, subject in (("reader.2", "ada"), ("admin", "eve")):
-        reply = ask_in("modern", vault, "tools/call", {"name": "whoami"}, token)
-        assert reply.json["result"]["content"][0]["text"] == subject
-
-
-def test_a_session_is_there_for_who_opened_it_and_nobody_else():
-    with mcpkit.HTTPService(build_vault(sessions=True), port=0) as service:
-        def send(token, body=b"", method="POST"):
-            return ask(service, body, method, Authorization=f"Bearer {token}", Mcp_Session_Id=opened,
-                       **({"Accept": "text/event-stream"} if method == "GET" else {})).status
-
-        opened = None
-        reply = ask(service, call("initialize", {"protocolVersion": "2025-06-18"}),
-                    Authorization="Bearer reader")
-        opened = reply.headers["mcp-session-id"]
-        assert [send(token, call("ping")) for token in ("reader", "writer", "root")] == [
-            200, 404, 404]
-        assert [send("writer", method=method) for method in ("GET", "DELETE")] == [404, 404]
-        # Another token of the same subject, say a refreshed one, is as good.
-        assert send("reader.2", call("ping")) == 200
-        assert send("reader.2", method="DELETE") == 200
-        assert send("reader", call("ping")) == 404
-
-
-@pytest.mark.parametrize("change", ["revoked", "expired", "another scope", "cannot be asked"])
-@pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_a_stream_that_stands_open_ends_with_its_token(monkeypatch, era, change):
-    monkeypatch.setattr(mcpkit, "KEEP_ALIVE_SECONDS", 0.05)
-    principals = {"reader": PRINCIPALS["reader"]}
-
-    def verify(token):
-        if principals[token] == "cannot be asked":
-            raise TransportError("no answer")
-        return principals[token]
-
-    server, token = build_vault(verify, sessions=True), {"Authorization": "Bearer reader"}
-    with mcpkit.HTTPService(server, port=0) as service, quiet_log(server):
-        if era == "modern":
-            stream = listen(service, {"toolsListChanged": True}, **token)
-        else:
-            reply = ask(service, call("initialize", {"protocolVersion": "2025-06-18"}), **token)
-            stream = LiveStream(service, None, Accept="text/event-stream", **token,
-                                Mcp_Session_Id=reply.headers["mcp-session-id"])
-        with stream:
-            server.add_tool(lambda: None, name="before")
-            while "list_changed" not in stream.next_message()["method"]:
-                pass
-            principals["reader"] = {
-                "revoked": None, "expired": PRINCIPALS["late"],
-                "cannot be asked": "cannot be asked",
-                "another scope": Principal("ada", ["notes:write"])}[change]
-            rest, deadline = b"", time.monotonic() + WAIT      # beyond which comments might go on
-            for data in iter(lambda: stream.response.read1(65536), b""):
-                rest += data
-                assert time.monotonic() < deadline
-        ends = [json.loads(event.data) for event in SSEParser().feed(rest) if event.data]
-        assert [end["result"]["resultType"] for end in ends] == ["complete"] * (era == "modern")
-
-
-def test_a_stream_whose_token_stays_good_stays_open(monkeypatch):
-    monkeypatch.setattr(mcpkit, "KEEP_ALIVE_SECONDS", 0.02)
-    asked = []
-    server = build_vault(lambda token: asked.append(token) or PRINCIPALS[token])
-    with mcpkit.HTTPService(server, port=0) as service:
-        with listen(service, {"toolsListChanged": True}, Authorization="Bearer reader") as stream:
-            stream.next_message()
-            assert wait_until(lambda: len(asked) > 3)
-            server.add_tool(lambda: None, name="later")
-            assert stream.next_message()["method"] == "notifications/tools/list_changed"
-
-
-# ---- verifying
-
-def fail_with(error):
-    """Return a function that raises an error, whatever it is called with."""
-    def fail(*_):
-        raise error
-    return fail
-
-
-VERIFY_FAULTS = {
-    "one that breaks": (fail_with(RuntimeError("secret of the house")), 500),
-    "one that exits": (fail_with(SystemExit(3)), 500),
-    "one that returns a name": (lambda token: "ada", 500),
-    "one whose scopes are a text": (lambda token: Principal("ada", "notes:read"), 500),
-    "one whose subject is none": (lambda token: Principal(None), 500),
-    "one that cannot tell": (fail_with(TransportError("the table is locked")), 503),
-}
-
-
-@cases(VERIFY_FAULTS)
-def test_a_verify_that_fails_lets_nobody_in_and_says_why_in_the_log_only(case):
-    verify, status = case
-    server = build_vault(verify)
-    with quiet_log(server) as lines, mcpkit.HTTPService(server, port=0) as service:
-        reply = ask(service, call("ping"), Authorization="Bearer secret-token")
-    assert reply.status == status and find_challenge(reply) is None
-    assert ("retry-after" in reply.headers) == (status == 503)
-    assert len(lines) == 1 and b"house" not in reply.body and b"locked" not in reply.body
-    assert "secret-token" not in lines[0]
-
-
-AUDIENCE = frozenset({"https://mcp.example/mcp", "an-id"})
-CLAIMS = by_outcome({
-    None: {"none": {}, "in time": {"exp": 1001, "nbf": 1000}, "a fraction": {"exp": 1000.5},
-           "a clock ahead of ours": {"nbf": 1020}, "us": {"aud": "https://mcp.example/mcp"},
-           "us among others": {"aud": [OTHER, "an-id"]},
-           "us in capitals": {"aud": "HTTPS://MCP.example/mcp/"},
-           "the end of days": {"exp": 10 ** 400}},
-    "this token has expired": {"now": {"exp": 1000}, "long ago": {"exp": 0}, "a text": {
-        "exp": "2000"}, "true": {"exp": True}},
-    "this token is not valid yet": {"later": {"nbf": 1031}, "never": {"nbf": "1"}},
-    "this token was issued for another audience": {
-        "others": {"aud": [OTHER]}, "nobody": {"aud": []}, "null": {"aud": None}, "a number": {
-            "aud": 5}, "no texts": {"aud": [5, None]}, "an object": {"aud": {"an-id": 1}},
-        "another path": {"aud": "https://mcp.example/mcp2"},
-        "another case of an id": {"aud": "An-Id"}, "no issue of scheme": {
-            "aud": "http://mcp.example/mcp"}}})
-
-
-@table("fault, claims", CLAIMS)
-def test_the_claims_of_a_token_are_held_against_clock_and_audience(fault, claims):
-    assert mcpkit.find_claim_fault(claims, AUDIENCE, 1000) == fault
-
-
-def test_the_audience_may_be_named_otherwise_than_the_resource():
-    auth = Auth(lambda token: Principal("ada", (), {"aud": token}), audience=["an-id"])
-    access = mcpkit.Access(auth, "http://127.0.0.1/mcp", "x", mcpkit.system_runtime())
-    assert access.identify("an-id").subject == "ada"
-    assert find_refusal(access.identify, "http://127.0.0.1/mcp") == 401
-
-
-def test_scopes_imply_others_at_any_remove_and_in_circles():
-    implied = {"a": ["b", "c"], "b": ["a"], "c": ["d"]}
-    assert mcpkit.expand_scopes(["a"], implied) == {"a", "b", "c", "d"}
-    assert mcpkit.expand_scopes(["d", "x"], implied) == {"d", "x"}
-
-
-def test_fixed_tokens_are_all_compared_wherever_one_fits(monkeypatch):
-    verify, compared = Auth.bearer(["one", "two", "three"]).verify, []
-    compare = hmac.compare_digest
-    monkeypatch.setattr(hmac, "compare_digest",
-                        lambda *both: compared.append(both) or compare(*both))
-    for token, number in (("one", 1), ("two", 2), ("three", 3), ("two ", None), ("", None)):
-        assert verify(token) == (number and Principal(f"token {number}", None))
-    assert len(compared) == 15 and {len(part) for both in compared for part in both} == {32}
-
-
-AUTH_FAULTS = {
-    "no function": (lambda: Auth("secret"), "a function that takes a token"),
-    "a token for a list": (lambda: Auth.bearer("secret"), "must be a list"),
-    "no tokens": (lambda: Auth.bearer([]), "nobody could call"),
-    "a token with a blank": (lambda: Auth.bearer(["a", "b c"]), "token 2 cannot stand"),
-    "a token with a line end": (lambda: Auth.bearer(["a\n"]), "token 1 cannot stand"),
-    "a text for scopes": (lambda: Auth(len, scopes="a b"), "scopes must be a list"),
-    "two scopes in one": (lambda: Auth(len, scopes=["a b"]), "has no spaces"),
-    "an issuer without TLS": (
-        lambda: Auth(len, authorization_servers=["http://login.example"]), "must be at an https"),
-    "an issuer for a list": (
-        lambda: Auth(len, authorization_servers=ISSUER), "must be a list"),
-    "a resource without scheme": (lambda: Auth(len, resource="mcp.example"), "a resource is"),
-    "a resource with a fragment": (lambda: Auth(len, resource=OTHER + "#a"), "a resource is"),
-    "a resource with a quote": (lambda: Auth(len, resource=OTHER + '"'), "a resource is"),
-    "a resource with a line end": (lambda: Auth(len, resource=OTHER + "\n"), "a resource is"),
-    "an endpoint without TLS": (
-        lambda: Auth.introspection("http://login.example/", "a", "b"), "must be at an https"),
-    "a user in an endpoint": (
-        lambda: Auth.introspection("http://localhost@login.example/", "a", "b"), "must be at"),
-    "an auth that is none": (lambda: Server("x", auth=len), "auth is an Auth"),
-    "scopes that nobody has": (
-        lambda: Server("x").tool(scopes=["a"])(lambda: None), "would be asked of nobody"),
-    "scopes of a tool in a text": (
-        lambda: build_vault().tool(name="t", scopes="a")(lambda: None), "must be a list"),
-    "all addresses and no resource": (
-        lambda: mcpkit.HTTPService(build_vault(), "0.0.0.0", 0), "as resource="),
-}
-
-
-@cases(AUTH_FAULTS)
-def test_an_auth_that_cannot_work_is_refused_at_once(case):
-    make, words = case
-    with pytest.raises(UsageError, match=re.escape(words)):
-        make()
-
-
-def test_issuers_and_endpoints_on_this_machine_need_no_tls():
-    for host in ("127.0.0.1:9", "localhost", "[::1]:9"):
-        assert Auth.introspection(f"http://{host}/a?b", "a", "b",
-                                  authorization_servers=[f"http://{host}"])
-
-
-# ---- introspection. Spec: RFC 7662.
-
-ACTIVE = {"active": True, "sub": "ada", "scope": "notes:read  notes:write", "aud": OTHER}
-
-
-class Oracle:
-    """An introspection endpoint without a network: answers as told, and counts."""
-
-    def __init__(self, answer, **options):
-        self.answer, self.asked, self.now, self.wall_now = answer, [], 0.0, 5000.0
-        runtime = mcpkit.system_runtime()._replace(
-            now=lambda: self.now, wall_now=lambda: self.wall_now)
-        self.verify = mcpkit.Introspection("https://as/", ("id", "secret"), **{
-            "timeout": 5, "cache_seconds": 60, "runtime": runtime, "send_form": self.send,
-            **options})
-
-    def send(self, form, credentials, seconds):
-        self.asked.append(form["token"])
-        status, body = self.answer if isinstance(self.answer, tuple) else (200, self.answer)
-        return status, body if isinstance(body, bytes) else json.dumps(body).encode()
-
-
-INTROSPECTED = {
-    "active": (ACTIVE, ("ada", {"notes:read", "notes:write"}, OTHER)),
-    "a client of its own": ({"active": True, "client_id": "robot"}, ("robot", set(), ())),
-    "a subject that is none": ({"active": True, "sub": 5, "client_id": ""}, (..., set(), ())),
-    "scopes in a list": ({**ACTIVE, "scope": ["a"]}, ("ada", set(), OTHER)),
-    "active false": ({"active": False, "sub": "ada"}, None),
-    "no active": ({"sub": "ada"}, ProtocolError), "active in a text": ({"active": "true"},
-                                                                     ProtocolError),
-    "no object": ([], ProtocolError), "no JSON": (b"<html>", ProtocolError),
-    "nothing": (b"", ProtocolError), "a server error": ((500, ACTIVE), ProtocolError),
-    "a redirect": ((302, ACTIVE), ProtocolError),
-    "credentials refused": ((401, {"error": "invalid_client"}), ProtocolError),
-    "deep nesting": (b"[" * 100_000, ProtocolError),
-}
-
-
-@cases(INTROSPECTED)
-def test_an_introspection_answer_becomes_a_principal_nobody_or_an_error(case):
-    answer, outcome = case
-    found = find_error(Oracle(answer).verify, "t")
-    if outcome is None or isinstance(outcome, type):
-        assert found is None if outcome is None else type(found) is outcome
-        return
-    subject, scopes, audience = outcome
-    assert subject in (found.subject, ...) and len(found.subject) > 2
-    assert (found.scopes, found.claims["aud"]) == (scopes, audience)
-    with pytest.raises(TypeError):
-        found.claims["sub"] = "eve"
-
-
-def test_an_answer_is_remembered_for_a_while_and_never_beyond_the_end_of_its_token():
-    oracle = Oracle({**ACTIVE, "exp": 5070})
-    for now, count in ((0, 1), (59.9, 1), (60, 2), (69, 2), (70, 3), (71, 4)):
-        oracle.now, oracle.wall_now = now, 5000.0 + now
-        assert oracle.verify("t").subject == "ada" and len(oracle.asked) == count
-    oracle.answer = {"active": False}
-    assert [oracle.verify("u"), oracle.verify("u"), len(oracle.asked)] == [None, None, 5]
-
-
-def test_what_went_wrong_is_not_remembered():
-    oracle = Oracle((500, b""))
-    assert isinstance(find_error(oracle.verify, "t"), ProtocolError)
-    oracle.answer = ACTIVE
-    assert oracle.verify("t").subject == "ada"
-
-
-def test_the_memory_of_tokens_is_bounded_and_holds_no_token(monkeypatch):
-    monkeypatch.setattr(mcpkit, "MAX_KNOWN_TOKENS", 3)
-    oracle = Oracle({"active": True, "sub": "ada"})
-    for token in ("one", "two", "three", "one", "four"):
-        oracle.verify(token)
-    assert len(oracle.verify._known) == 3 and b"four" not in repr(oracle.verify._known).encode()
-    oracle.verify("four")
-    oracle.verify("one")                     # the oldest, which made room
-    assert oracle.asked == ["one", "two", "three", "four", "one"]
-
-
-def test_an_end_beyond_all_numbers_is_no_error():
-    assert Oracle({**ACTIVE, "exp": 10 ** 400}).verify("t").subject == "ada"
-
-
-@contextlib.contextmanager
-def introspected(answer, **options):
-    """Serve a vault whose tokens a scripted endpoint judges; give the service and the endpoint."""
-    with Peer(answer) as peer:
-        server = build_vault()
-        server.auth = Auth.introspection(peer.url, "my id", "s:ecret", scopes=["notes:read"],
-                                         authorization_servers=[peer.url], **options)
-        with quiet_log(server) as peer.log, mcpkit.HTTPService(server, port=0) as service:
-            yield service, peer
-
-
-def test_an_endpoint_is_asked_once_a_token_with_our_own_credentials():
-    def judge(asked):
-        answer = {"active": asked.message["token"] == "good", "sub": "ada",
-                  "scope": "notes:read", "aud": ["x", service.url]}
-        return http_answer(answer)
-
-    with introspected(judge) as (service, peer):
-        statuses = [ask(service, call("ping"), Authorization=f"Bearer {token}").status
-                    for token in ("good", "good", "bad", "bad", "good")]
-    assert statuses == [200, 200, 401, 401, 200]
-    assert [asked.message for asked in peer.asked] == [
-        {"token": token, "token_type_hint": "access_token"} for token in ("good", "bad")]
-    asked = peer.asked[0]
-    assert asked.headers["content-type"] == "application/x-www-form-urlencoded"
-    assert asked.headers["authorization"] == "Basic bXkraWQ6cyUzQWVjcmV0"    # my+id:s%3Aecret
-
-
-def judging(**claims):
-    answer = {"active": True, "sub": "ada", "scope": "notes:read", **claims}
-    return lambda asked: http_answer(answer)
-
-
-JUDGED = {
-    "one for another audience": (judging(aud=OTHER), 401, "another audience"),
-    "one that names no audience": (judging(), 401, "another audience"),
-    "one that has expired": (judging(exp=1, aud=OTHER), 401, "has expired"),
-    "one that is revoked": (lambda asked: http_answer({"active": False}), 401, "revoked"),
-    "an endpoint that breaks": (lambda asked: http_answer(b"", "500 No"), 503, None),
-    "an endpoint that knows us not": (lambda asked: http_answer(b"", "401 No"), 503, None),
-    "an endpoint elsewhere": (
-        lambda asked: http_answer(b"", "302 Found", "text/html", "Location: /"), 503, None),
-    "an endpoint that says nothing": (lambda asked: b"", 503, None),
-    "an endpoint that says too much": (lambda asked: http_answer(b" " * 300_000), 503, None),
-    "an endpoint that speaks of something else": (
-        lambda asked: http_answer(b"<html>", "200 OK", "text/html"), 503, None),
-}
-
-
-@cases(JUDGED)
-def test_a_token_that_an_endpoint_refuses_is_401_and_an_endpoint_that_fails_is_503(case):
-    judge, status, words = case
-    with introspected(judge) as (service, peer):
-        reply = ask(service, call("ping"), Authorization="Bearer secret-token")
-    assert reply.status == status and (words or "try again soon") in reply.json["error"]["message"]
-    assert len(peer.log) == (status == 503) and "secret-token" not in "".join(peer.log)
-    assert ("retry-after" in reply.headers) == (status == 503)
-
-
-def test_an_endpoint_that_is_silent_or_gone_is_503_within_the_time_limit():
-    release = threading.Event()
-
-    def wait(asked):
-        release.wait(WAIT)
-        return b""
-
-    with introspected(wait, timeout=0.05) as (service, peer):
-        assert ask(service, call("ping"), Authorization="Bearer t").status == 503
-        release.set()
-        peer.__exit__()
-        assert ask(service, call("ping"), Authorization="Bearer t").status == 503
-        assert "no answer for 0.05 s" in peer.log[0] and len(peer.log) == 2
-
-
-def test_random_authorization_headers_meet_only_refusals_of_http():
-    policy = POLICY._replace(access=mcpkit.Access(
-        Auth(PRINCIPALS.get, authorization_servers=[ISSUER]), "http://127.0.0.1/mcp", "x",
-        mcpkit.system_runtime()))
-    pieces = [b"Bearer", b" ", b"reader", b",", b"=", b'"', b"\xff", b"\t", b"Basic", b"\r\n",
-              b"Authorization: ", b"bearer ", b"\0", b"a" * 9000]
-    start = (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-             b"Content-Length: 2\r\nAuthorization: ")
-    seen = {find_refusal(mcpkit.read_token, policy, start + data)
-            for data in build_garbage(9, pieces, 3000)}
-    assert seen <= {None, 400, 401} and len(seen) == 3
-
-
-# =============================================================================================
-# 10. SESSIONS AND STREAMS
-# =============================================================================================
-
 def build_stream(size=3, name=7):
     return mcpkit.Stream(name, mcpkit.system_runtime(), mcpkit.Limits(max_events=size))
 
@@ -3945,9 +3304,8 @@ def test_what_a_listener_says_is_bounded_for_it_is_kept_and_told_again(notificat
 
 
 # =============================================================================================
-# 11. ASKING THE CLIENT
+# 10. INPUT REQUESTS
 # =============================================================================================
-
 def receive(server, value, headers=None, channel=None):
     """Return the JSON answer of a server to a JSON value, as over stdio."""
     answer = server.receive(value, headers, None, channel or mcpkit.Channel())
@@ -3972,7 +3330,7 @@ CAN_ANSWER = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}},
 NAME_FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
-class Color(enum.Enum):
+class Shade(enum.Enum):
     RED = "red"
     BLUE = "blue"
 
@@ -3980,7 +3338,7 @@ class Color(enum.Enum):
 @dataclasses.dataclass
 class Order:
     item: str
-    color: Color = Color.RED
+    color: Shade = Shade.RED
     count: typing.Annotated[int, "How many."] = 1
     extras: typing.List[typing.Literal["bag", "bow"]] = dataclasses.field(default_factory=list)
 
@@ -4667,728 +4025,8 @@ def test_a_legacy_client_answers_by_another_post():
 
 
 # =============================================================================================
-# 12. TASKS
+# 11. SERVER
 # =============================================================================================
-
-TASKS = "io.modelcontextprotocol/tasks"
-CAN_TASKS = {**CAN_ANSWER, "extensions": {TASKS: {}}}
-AGREED = {"action": "accept", "content": {"name": "Ada", "confirm": True}}
-MODEL_SAID = ANSWERS["sampling/createMessage"]
-
-
-SAID = {"title": "Title", "description": "What it is.", "_meta": {"example.com/a": 1}, "icons": [
-    {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}]}
-HINTS = {"annotations": {"audience": ["user"], "priority": 0.5,
-                         "lastModified": "2025-01-12T15:00:58Z"}, "mimeType": "text/plain"}
-NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
-DESCRIBED = {
-    "a tool": ("tools/list", "tools", {
-        **SAID, "name": "t", "annotations": {"readOnlyHint": True}, "inputSchema": NO_ARGUMENTS}),
-    "a resource": ("resources/list", "resources", {
-        **SAID, **HINTS, "name": "r", "uri": "a://b", "size": 1}),
-    "a template": ("resources/templates/list", "resourceTemplates", {
-        **SAID, **HINTS, "name": "m", "uriTemplate": "a://c/{d}"}),
-    "a prompt": ("prompts/list", "prompts", {**SAID, "name": "p", "arguments": [
-        {"name": "a", "title": "Argument", "description": "An argument.", "required": True}]}),
-}
-
-
-@cases(DESCRIBED)
-def test_a_list_shows_all_that_was_said_of_an_item(case):
-    method, member, item = case
-    for params in ({}, {"_meta": META}):
-        result = receive(build_described_server(), call(method, params))["result"]
-        assert result[member] == [item]
-        assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
-
-
-def test_a_server_shows_all_that_was_said_of_it():
-    server = build_described_server()
-    info = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"][
-        "serverInfo"]
-    assert info == {"name": "described", "version": "1", "websiteUrl": "https://example.com",
-                    **{name: SAID[name] for name in ("title", "description", "icons")}}
-    meta = receive(server, call("tools/list", {"_meta": META}))["result"]["_meta"]
-    assert meta == {"io.modelcontextprotocol/serverInfo": info}
-
-
-def test_what_is_read_has_the_caching_hints_of_its_resource_or_else_of_the_server():
-    def hints(uri):
-        result = receive(build_described_server(), call("resources/read", {"uri": uri}))["result"]
-        return result["ttlMs"], result["cacheScope"]
-    assert (hints("a://b"), hints("a://c/d")) == ((60_000, "private"), (5000, "public"))
-
-
-CLIMBING = {"encoded": "..%2Fetc", "bare": "..", "inside": "a%2f..%2f..%2fb", "with backslashes":
-            "a%5C..%5Cb"}
-
-
-@cases(CLIMBING)
-def test_a_part_of_a_template_does_not_climb_out_of_its_place(case):
-    server = Server("files")
-    server.resource("file:///{+path}")(lambda path: path)
-    assert "error" not in receive(server, call("resources/read", {"uri": "file:///a/b..c/...d"}))
-    answer = receive(server, call("resources/read", {"uri": "file:///" + case}))
-    assert answer["error"]["message"] == "Resource not found"
-
-
-def build_choosing_server():
-    """Return a server with arguments to be completed, most of which nobody decorated."""
-    server = Server("choosing")
-
-    @server.prompt
-    def paint(color: Color, level: Level, glossy: bool, side: Optional[Literal["In", "Out"]],
-              note: str, town: str): ...
-
-    @server.resource("choosing://{color}/{shade}")
-    def shade(color: Color, shade: str): ...
-
-    @server.completion("paint", "town")
-    def complete_town(value: str, arguments: Dict[str, str]):
-        towns = {"red": ["Redhill", "Redruth"], "blue": ["Bluefield"]}
-        return (town for town in towns[arguments.get("color", "blue")] if value in town)
-
-    @server.completion("choosing://{color}/{shade}", "shade")
-    def complete_shade(value: str):
-        return range(150)
-
-    return server
-
-
-PAINT, SHADE = ({"type": "ref/prompt", "name": "paint"},
-                {"type": "ref/resource", "uri": "choosing://{color}/{shade}"})
-SUGGESTED = {
-    "an Enum": (PAINT, "color", "", None, ["red", "blue"]),
-    "an Enum, begun in capitals": (PAINT, "color", "B", None, ["blue"]),
-    "an IntEnum": (PAINT, "level", "", None, ["1", "2"]),
-    "a bool": (PAINT, "glossy", "t", None, ["true"]),
-    "an optional Literal": (PAINT, "side", "", None, ["In", "Out"]),
-    "any text": (PAINT, "note", "", None, []),
-    "a part of a template": (SHADE, "color", "re", None, ["red"]),
-    "what its completion says": (PAINT, "town", "field", None, ["Bluefield"]),
-    "what it says with regard to other arguments": (
-        PAINT, "town", "Red", {"arguments": {"color": "red"}}, ["Redhill", "Redruth"]),
-    "a hundred of what it says": (SHADE, "shade", "", None, [str(n) for n in range(100)]),
-}
-
-
-@cases(SUGGESTED)
-def test_an_argument_is_completed_by_its_completion_or_else_by_its_annotation(case):
-    reference, name, value, context, values = case
-    params = {"ref": reference, "argument": {"name": name, "value": value}}
-    if context is not None:
-        params["context"] = context
-    result = receive(build_choosing_server(), call("completion/complete", params))["result"]
-    total = 150 if len(values) == 100 else len(values)
-    assert result["completion"] == {"values": values, "total": total, "hasMore": total > 100}
-
-
-def test_completing_a_long_value_costs_about_the_same_with_many_choices_as_with_few():
-    def measure(count):
-        server = Server("choices")
-
-        @server.prompt
-        def pick(one: Literal[tuple(map(str, range(count)))]): ...
-
-        request = call("completion/complete", {
-            "ref": {"type": "ref/prompt", "name": "pick"},
-            "argument": {"name": "one", "value": "\u0130" * 100_000}})
-        start = time.thread_time()             # of the processor, so a busy machine does not count
-        assert receive(server, request)["result"]["completion"]["values"] == []
-        return time.thread_time() - start
-    assert measure(300) < 30 * min(measure(3) for _ in range(3))
-
-
-UNKNOWN_ARGUMENTS = {
-    "of a prompt": (PAINT, "colour", "Unknown argument: colour (there are: color, level, glossy, "
-                                     "side, note, town)"),
-    "of a template": (SHADE, "x", "Unknown argument: x (there are: color, shade)"),
-    "of another kind of reference": ({**PAINT, "type": "ref/resource"}, "color",
-                                     "Unknown reference: "),
-    "of a prompt that is none": ({**PAINT, "name": ["paint"]}, "color", "Unknown reference: "),
-}
-
-
-@cases(UNKNOWN_ARGUMENTS)
-def test_an_argument_that_there_is_not_is_refused_with_those_that_there_are(case):
-    reference, name, message = case
-    error = receive(build_choosing_server(), call("completion/complete", {
-        "ref": reference, "argument": {"name": name, "value": ""}}))["error"]
-    assert error["code"] == -32602 and error["message"].startswith(message)
-
-
-def test_what_can_be_completed_without_a_decorator_is_declared():
-    server = Server("x")
-    server.tool(name="t")(build_choosing_server().prompts["paint"].function)
-    server.prompt(name="plain")(lambda text: text)
-    assert "completions" not in server.capabilities
-    server.prompt(name="chosen")(build_choosing_server().prompts["paint"].function)
-    assert "completions" in server.capabilities
-
-
-def send_modern(server, method, params, capabilities=CAN_TASKS):
-    """Return the result of a modern request, or the MCPError that it is instead."""
-    meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
-    answer = receive(server, call(method, {**params, "_meta": meta}))
-    if "error" in answer:
-        error = answer["error"]
-        return MCPError(error["code"], error["message"], error.get("data"))
-    return answer["result"]
-
-
-def call_task(server, name, capabilities=CAN_TASKS, **arguments):
-    return send_modern(server, "tools/call", {"name": name, "arguments": arguments}, capabilities)
-
-
-def get_task(server, task, method="tasks/get", **params):
-    """Return what a request about a task gives, without what every result has."""
-    answer = send_modern(server, method, {"taskId": task["taskId"], **params})
-    if isinstance(answer, dict):
-        assert answer.pop("resultType") == "complete"
-        assert list(answer.pop("_meta")) == ["io.modelcontextprotocol/serverInfo"]
-    return answer
-
-
-class TaskWatch:
-    """Sees each change of a server's tasks, and so waits without looking again and again."""
-
-    def __init__(self, server):
-        self.server, self.changes = server, queue.Queue()
-        server.tasks._tell = self.changes.put
-
-    def until(self, task, *statuses):
-        """Return what `tasks/get` says once the task is in one of these states, or at its end."""
-        for _ in range(100):
-            seen = get_task(self.server, task)
-            if seen["status"] in (statuses or ("completed", "failed", "cancelled")):
-                return seen
-            self.changes.get(timeout=WAIT)
-        raise AssertionError(seen)
-
-
-def run_task(server, name, **arguments):
-    """Return the end of a task that asks nothing."""
-    watch = TaskWatch(server)
-    return watch.until(call_task(server, name, **arguments))
-
-
-def build_task_server(**options):
-    """Return a server whose tools run as tasks; `server.gate` lets `wait` go on."""
-    server = Server("jobs", sessions=True, **options)
-    server.gate, server.seen = threading.Event(), []
-
-    @server.tool(task="optional")
-    def add(a: int, b: int = 1) -> int:
-        return a + b
-
-    @server.tool(task="required")
-    def must() -> str:
-        server.seen.append("must")
-        return "done"
-
-    @server.tool(task="optional")
-    def fail():
-        raise ToolError("no luck")
-
-    @server.tool(task="optional")
-    def refuse():
-        raise MCPError(-32050, "not today", {"try": "tomorrow"})
-
-    @server.tool(task="optional")
-    def crash():
-        raise RuntimeError("secret of the house")
-
-    @server.tool(task="optional")
-    def unsendable():
-        return ToolResult(content=[object()])
-
-    @server.tool(task="optional", task_seconds=5, poll_seconds=0.25)
-    def wait(ctx: Context) -> str:
-        ctx.progress(1, 2, "waiting")
-        ctx.progress(1, 2, "this is no progress")
-        ctx.progress(2, 2)
-        ctx.log("error", "nobody hears this")
-        server.gate.wait(WAIT)
-        server.seen.append(ctx.cancelled)
-        return "waited"
-
-    @server.tool(task="optional")
-    def confirm(ctx: Context) -> str:
-        server.seen.append("confirm")
-        return ctx.elicit("Your name?", NAME_FORM).content["name"]
-
-    @server.tool(task="optional")
-    def both(ctx: Context) -> str:
-        answers = ctx.ask({"name": mcpkit.Elicitation("Name?", NAME_FORM),
-                           "order": mcpkit.Elicitation("What?", Order)})
-        again = ctx.ask({"name": mcpkit.Elicitation("Name, again?", NAME_FORM)})
-        return f"{answers['order'].content.color.name} {again['name'].content['name']}"
-
-    @server.tool(task="required", asks="before")
-    def prepare(ctx: Context, late: bool = False) -> str:
-        server.seen.append("prepare")
-        first = ctx.elicit("First?", NAME_FORM, key="first").content["name"]
-        second = ctx.elicit("Second?", NAME_FORM, key="second").content["name"]
-        ctx.start_task()
-        server.gate.wait(WAIT)
-        return first + second + (ctx.sample("Third?")["model"] if late else "")
-
-    @server.tool(task="optional", asks="before")
-    def ask_and_end(ctx: Context) -> str:
-        return ctx.elicit("Name?", NAME_FORM).content["name"]
-
-    @server.tool(task="optional", asks="before")
-    def fail_before():
-        raise MCPError(-32050, "not today")
-
-    return server
-
-
-def test_a_call_that_becomes_a_task_is_answered_with_its_handle_and_nothing_else():
-    server = build_task_server(runtime=mcpkit.system_runtime()._replace(wall_now=lambda: 1e9 + 0.25))
-    handle = call_task(server, "wait")
-    assert re.fullmatch("[0-9a-f]{32}", handle.pop("taskId"))
-    del handle["_meta"]
-    assert handle == {"resultType": "task", "status": "working", "ttlMs": 5000,
-                      "pollIntervalMs": 250, "createdAt": "2001-09-09T01:46:40.250Z",
-                      "lastUpdatedAt": "2001-09-09T01:46:40.250Z"}
-    server.gate.set()
-
-
-ENDS = {
-    "a result": ("add", {"a": 2}),
-    "a tool's failure is a result": ("fail", {}),
-    "a tool that crashes has a result that says nothing of it": ("crash", {}),
-    "an error of the method is the end of the task": ("refuse", {}),
-    "what cannot be sent is an internal error": ("unsendable", {}),
-}
-
-
-@cases(ENDS)
-def test_a_task_ends_with_what_the_call_would_have_given(case):
-    name, arguments = case
-    server = build_task_server()
-    with quiet_log(server):
-        direct = call_task(server, name, META, **arguments)
-        task = run_task(server, name, **arguments)
-    if isinstance(direct, MCPError):
-        assert (task["status"], task["error"]) == ("failed", direct.to_wire())
-        assert task["statusMessage"] == direct.message
-    else:
-        assert (task["status"], task["result"]) == ("completed", direct)
-    assert ("error" in task) != ("result" in task)
-
-
-@pytest.mark.parametrize("arguments", [{}, {"a": "x"}, {"a": 1, "c": 2}])
-def test_arguments_that_break_the_schema_make_no_task(arguments):
-    result = call_task(build_task_server(), "add", **arguments)
-    assert result["isError"] and result["resultType"] == "complete"
-
-
-UNABLE = {"nothing declared": {}, "another extension": {"extensions": {"com.example/x": {}}},
-          "something that is no object": {"extensions": {TASKS: True}},
-          "the capability of 2025-11-25": {"tasks": {"requests": {"tools": {"call": {}}}}}}
-
-
-@cases(UNABLE)
-def test_a_client_without_the_extension_never_gets_a_task(case):
-    server = build_task_server()
-    assert call_task(server, "add", case, a=2)["structuredContent"] == 3
-    refusal = call_task(server, "must", case)
-    assert (refusal.code, refusal.data) == (-32021, {"requiredCapabilities": {
-        "extensions": {TASKS: {}}}})
-    assert server.seen == []
-
-
-def test_a_legacy_client_never_gets_a_task_whatever_it_declares():
-    server, channel = build_task_server(), AnsweringChannel(capabilities=CAN_TASKS)
-    assert call_legacy(server, tool_call("add", a=2), channel)["result"]["content"]
-    assert call_legacy(server, tool_call("must"), channel)["error"]["code"] == -32021
-    assert call_legacy(server, tool_call("confirm"), channel)["result"]["content"][0][
-        "text"] == "Ada"
-    server.gate.set()
-    channel = AnsweringChannel(capabilities=CAN_TASKS)
-    assert find_text(call_legacy(server, tool_call("ask_and_end"), channel)) == "Ada"
-    assert server.seen == ["confirm"]
-
-
-TASK_METHODS = {"tasks/get": {}, "tasks/update": {"inputResponses": {}}, "tasks/cancel": {}}
-
-
-@pytest.mark.parametrize("method", TASK_METHODS)
-def test_a_request_about_a_task_needs_the_extension_before_a_task_and_a_task_after(method):
-    server, params = build_task_server(), {"taskId": "nope", **TASK_METHODS[method]}
-    assert send_modern(server, method, params, {}).code == -32021
-    assert send_modern(server, method, {**params, "taskId": 7}, {}).code == -32021
-    unknown = send_modern(server, method, params)
-    assert (unknown.code, unknown.message) == (-32602,
-                                               "Unknown task: nope has expired, or never was")
-    assert send_modern(server, method, {**params, "taskId": 7}).code == -32602
-    assert send_modern(build_asking_server(), method, params).code == -32601
-    assert receive(server, call(method, params))["error"]["code"] == -32601
-
-
-def test_an_update_without_answers_is_refused():
-    assert send_modern(build_task_server(), "tasks/update", {"taskId": "x"}).code == -32602
-
-
-@pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
-def test_what_the_extension_does_not_have_is_no_method(method):
-    assert send_modern(build_task_server(), method, {"taskId": "x"}).code == -32601
-
-
-def test_the_extension_is_declared_where_a_tool_may_be_a_task_and_to_modern_clients_only():
-    server = build_task_server()
-    discovered = send_modern(server, "server/discover", {}, {})["capabilities"]
-    assert discovered["extensions"] == {TASKS: {}} and "tasks" not in discovered
-    opened = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"]
-    assert set(opened["capabilities"]) == {"logging", "tools"}
-    plain = send_modern(build_asking_server(), "server/discover", {}, {})["capabilities"]
-    assert "extensions" not in plain
-
-
-def test_a_task_id_is_repeated_by_the_name_header():
-    server = build_task_server()
-    with mcpkit.HTTPService(server, port=0) as service:
-        meta = {**META, "io.modelcontextprotocol/clientCapabilities": CAN_TASKS}
-        task = ask_modern(service, "tools/call", {"name": "add", "arguments": {"a": 1},
-                                                  "_meta": meta}).json["result"]
-        about = {"taskId": task["taskId"], "_meta": meta}
-        assert ask_modern(service, "tasks/get", about).json["result"]["taskId"] == task["taskId"]
-        wrong = ask_modern(service, "tasks/get", about, Mcp_Name="another")
-        assert (wrong.status, wrong.json["error"]["code"]) == (400, -32020)
-        refused = ask_modern(service, "tasks/get", {"taskId": task["taskId"]})
-        assert (refused.status, refused.json["error"]["code"]) == (400, -32021)
-
-
-def test_a_stray_task_parameter_asks_for_nothing():
-    result = send_modern(build_task_server(), "tools/call", {
-        "name": "add", "arguments": {"a": 1}, "task": {"ttl": 5}}, {})
-    assert result["structuredContent"] == 2
-
-
-def test_a_task_shows_the_messages_of_its_progress_and_drops_its_logs():
-    server = build_task_server()
-    watch = TaskWatch(server)
-    task = call_task(server, "wait")
-    assert watch.changes.get(timeout=WAIT).message == "waiting"
-    assert get_task(server, task)["statusMessage"] == "waiting"
-    server.gate.set()
-    done = watch.until(task)
-    assert done["status"] == "completed" and "statusMessage" not in done
-
-
-def test_a_cancelled_task_is_over_at_once_and_stays_so():
-    server = build_task_server()
-    watch = TaskWatch(server)
-    task = call_task(server, "wait")
-    assert watch.changes.get(timeout=WAIT).message == "waiting"
-    assert get_task(server, task, "tasks/cancel") == {}
-    seen = get_task(server, task)
-    assert (seen["status"], seen["statusMessage"]) == ("cancelled", "cancelled by the client")
-    assert get_task(server, task, "tasks/cancel") == {}
-    server.gate.set()
-    wait_for(lambda: not server.tasks._running)
-    assert server.seen == [True] and get_task(server, task) == seen
-    assert watch.changes.get(timeout=WAIT).status == "cancelled" and watch.changes.empty()
-
-
-def wait_for(is_so):
-    """Wait until something is so that nobody tells of."""
-    deadline, pause = time.monotonic() + WAIT, threading.Event()
-    while not is_so():
-        assert time.monotonic() < deadline
-        pause.wait(0.01)
-
-
-def test_a_finished_task_can_be_cancelled_and_updated_without_effect():
-    server = build_task_server()
-    done = run_task(server, "add", a=1)
-    assert get_task(server, done, "tasks/cancel") == {}
-    assert get_task(server, done, "tasks/update", inputResponses={"elicitation": AGREED}) == {}
-    assert get_task(server, done) == done
-
-
-def test_a_task_asks_and_goes_on_with_the_answer_where_it_was():
-    server = build_task_server()
-    watch = TaskWatch(server)
-    task = call_task(server, "confirm")
-    seen = watch.until(task, "input_required")
-    assert seen["inputRequests"] == {"elicitation": {
-        "method": "elicitation/create",
-        "params": {"message": "Your name?", "requestedSchema": NAME_FORM}}}
-    update = functools.partial(get_task, server, task, "tasks/update")
-    assert update(inputResponses={"stranger": AGREED, "another": 7}) == {}
-    assert get_task(server, task) == seen
-    for wrong in (7, {}, {"action": "accept", "content": {"name": 7}}):
-        refused = update(inputResponses={"elicitation": wrong})
-        assert refused.code == -32602 and "Invalid answer to elicitation: " in refused.message
-        assert get_task(server, task) == seen
-    assert update(inputResponses={"elicitation": AGREED}) == {}
-    assert watch.until(task)["result"]["content"][0]["text"] == "Ada"
-    assert server.seen == ["confirm"]
-
-
-def test_what_a_task_asks_at_once_is_answered_one_by_one_and_never_under_the_same_key_again():
-    server = build_task_server()
-    watch = TaskWatch(server)
-    task = call_task(server, "both")
-    assert set(watch.until(task, "input_required")["inputRequests"]) == {"name", "order"}
-    get_task(server, task, "tasks/update", inputResponses={"name": AGREED})
-    seen = get_task(server, task)
-    assert (seen["status"], set(seen["inputRequests"])) == ("input_required", {"order"})
-    get_task(server, task, "tasks/update", inputResponses={
-        "name": AGREED, "order": {"action": "accept", "content": {"item": "pen",
-                                                                  "color": "blue"}}})
-    assert set(watch.until(task, "input_required")["inputRequests"]) == {"name-2"}
-    get_task(server, task, "tasks/update", inputResponses={"name-2": AGREED})
-    assert watch.until(task)["result"]["content"][0]["text"] == "BLUE Ada"
-
-
-@pytest.mark.parametrize("capabilities, status", [({}, "failed"), (CAN_ANSWER, "input_required")])
-def test_a_task_asks_only_what_its_client_declared(capabilities, status):
-    server = build_task_server()
-    watch = TaskWatch(server)
-    task = call_task(server, "confirm", {**capabilities, "extensions": {TASKS: {}}})
-    seen = watch.until(task, "failed", "input_required")
-    assert seen["status"] == status
-    assert seen.get("error", {"code": -32021})["code"] == -32021
-    get_task(server, task, "tasks/cancel")
-
-
-def test_a_task_that_is_cancelled_while_it_asks_ends_its_handler():
-    server = build_task_server()
-    watch = TaskWatch(server)
-    task = call_task(server, "confirm")
-    watch.until(task, "input_required")
-    get_task(server, task, "tasks/cancel")
-    wait_for(lambda: not server.tasks._running)
-    assert set(get_task(server, task)) == {
-        "taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs",
-        "pollIntervalMs"}
-
-
-def call_rounds(server, name, rounds, **arguments):
-    """Return the results of a call whose questions are answered round by round."""
-    params, results = {"name": name, "arguments": arguments}, []
-    for _ in range(rounds):
-        result = send_modern(server, "tools/call", params)
-        results.append(result)
-        if result["resultType"] == "input_required":
-            params = {**params, "requestState": result["requestState"],
-                      "inputResponses": dict.fromkeys(result["inputRequests"], AGREED)}
-    return results
-
-
-def test_a_tool_that_asks_before_becomes_a_task_after_its_last_question():
-    server = build_task_server()
-    watch = TaskWatch(server)
-    first, second, task = call_rounds(server, "prepare", 3)
-    assert [result["resultType"] for result in (first, second, task)] == [
-        "input_required", "input_required", "task"]
-    assert not {"taskId"} & {*first, *second}
-    assert not {"requestState", "inputRequests"} & set(task)
-    assert server.seen == ["prepare"] * 3
-    assert get_task(server, task)["status"] == "working"
-    server.gate.set()
-    assert watch.until(task)["result"]["content"][0]["text"] == "AdaAda"
-
-
-def test_what_is_asked_after_the_start_is_asked_within_the_task():
-    server = build_task_server()
-    watch = TaskWatch(server)
-    server.gate.set()
-    task = call_rounds(server, "prepare", 3, late=True)[-1]
-    assert set(watch.until(task, "input_required")["inputRequests"]) == {"sampling"}
-    get_task(server, task, "tasks/update", inputResponses={"sampling": MODEL_SAID})
-    assert watch.until(task)["result"]["content"][0]["text"] == "AdaAdam"
-
-
-def test_a_tool_that_asks_before_and_just_ends_is_a_task_at_its_end():
-    server = build_task_server()
-    first, task = call_rounds(server, "ask_and_end", 2)
-    assert (first["resultType"], task["resultType"]) == ("input_required", "task")
-    assert TaskWatch(server).until(task)["result"]["content"][0]["text"] == "Ada"
-
-
-def test_what_fails_before_there_is_a_task_is_the_error_of_the_call():
-    server = build_task_server()
-    assert call_task(server, "fail_before").code == -32050
-    assert call_task(server, "prepare", {"extensions": {TASKS: {}}}).code == -32021
-    wait_for(lambda: server.tasks._threads == 0)
-
-
-def test_the_state_of_another_call_starts_no_task():
-    server = build_task_server()
-    first, = call_rounds(server, "ask_and_end", 1)
-    refused = send_modern(server, "tools/call", {
-        "name": "prepare", "requestState": first["requestState"],
-        "inputResponses": {"elicitation": AGREED}})
-    assert refused.code == -32602 and server.seen == []
-
-
-def test_start_task_changes_nothing_where_a_call_is_no_task():
-    server = build_asking_server()
-
-    @server.tool
-    def plain(ctx: Context) -> str:
-        ctx.start_task()
-        return ctx.elicit("Name?", NAME_FORM).content["name"]
-
-    assert find_text(call_legacy(server, tool_call("plain"), AnsweringChannel())) == "Ada"
-    assert find_text(call_modern(server, tool_call("plain"), capabilities=CAN_TASKS)[0]) == "Ada"
-
-
-def test_a_server_hears_of_each_change_of_a_task_in_order():
-    changes = queue.Queue()
-    server = build_task_server()
-    server.tasks._tell = lambda task: changes.put(task.to_wire())
-    assert mcpkit.Server("x").tasks._tell.__name__ == "_task_changed"
-    task = call_task(server, "confirm")
-    assert changes.get(timeout=WAIT) == get_task(server, task)
-    get_task(server, task, "tasks/update", inputResponses={"elicitation": AGREED})
-    assert [changes.get(timeout=WAIT)["status"] for _ in range(2)] == ["working", "completed"]
-    get_task(server, task, "tasks/cancel")
-    assert changes.empty()
-
-
-# ---- limits
-
-def test_only_so_many_tasks_run_and_an_end_makes_room():
-    server = build_task_server(max_running_tasks=2)
-    watch = TaskWatch(server)
-    tasks = [call_task(server, "wait") for _ in range(2)]
-    refused = call_task(server, "add", a=1)
-    assert (refused.code, refused.message) == (
-        -32603, "Too many tasks: no more than 2 run here at a time; try again later")
-    get_task(server, tasks[0], "tasks/cancel")
-    assert call_task(server, "add", a=1).code == -32603       # its thread still runs
-    server.gate.set()
-    assert watch.until(tasks[1])["status"] == "completed"
-    wait_for(lambda: server.tasks._threads == 0)
-    assert run_task(server, "add", a=1)["status"] == "completed"
-
-
-def test_where_no_thread_is_to_be_had_the_call_is_refused_and_nothing_is_kept():
-    def start_thread(run):
-        raise RuntimeError("can't start new thread")
-    server = build_task_server(runtime=mcpkit.system_runtime()._replace(
-        start_thread=start_thread))
-    assert call_task(server, "add", a=1).code == -32603
-    assert (server.tasks._threads, server.tasks.store.list_unfinished()) == (0, [])
-
-
-def test_only_so_many_tasks_are_kept_and_those_that_ended_first_make_room():
-    server = build_task_server(max_tasks=2)
-    first, second, third = (run_task(server, "add", a=number) for number in range(3))
-    assert get_task(server, first).code == -32602
-    assert [get_task(server, task)["status"] for task in (second, third)] == ["completed"] * 2
-    waiting = [call_task(server, "wait") for _ in range(2)]
-    refused = call_task(server, "add", a=1)
-    assert refused.message == ("Too many tasks: 2 are kept here and none has ended; "
-                               "try again later")
-    assert [get_task(server, task)["status"] for task in waiting] == ["working"] * 2
-    server.gate.set()
-
-
-def test_a_task_is_forgotten_when_its_time_is_over_and_its_handler_is_told():
-    now = [1000.0]
-    server = build_task_server(task_seconds=60, runtime=mcpkit.system_runtime()._replace(
-        wall_now=lambda: now[0], now=lambda: now[0]))
-    done, waiting = run_task(server, "add", a=1), call_task(server, "wait")
-    assert (done["ttlMs"], waiting["ttlMs"]) == (60_000, 5000)
-    now[0] = 1005.0
-    assert get_task(server, done)["status"] == "completed"
-    assert get_task(server, waiting).code == -32602
-    assert server.tasks.store.find(waiting["taskId"]) is None
-    server.gate.set()
-    wait_for(lambda: not server.tasks._running)
-    assert server.seen == [True]
-    now[0] = 1060.0
-    assert get_task(server, done).code == -32602
-
-
-def test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same():
-    server = Server("x", task_seconds=float("inf"))
-    server.tool(name="t", task="required", poll_seconds=1e-9)(lambda: "x")
-    handle = call_task(server, "t")
-    assert (handle["ttlMs"], handle["pollIntervalMs"]) == (10 ** 12, 1)
-
-
-def test_who_listens_for_a_task_is_told_of_each_change_of_its_own_only():
-    server = build_task_server()
-    other, told, channel = call_task(server, "add", a=1), [], mcpkit.Channel()
-
-    def follow(stream):
-        stream.attach(channel)
-        told.extend(stream.read(channel, 0))
-        task = server.tasks.read(other["taskId"])
-        server._task_changed(task)
-        server._task_changed(task._replace(id="of another"))
-        told.extend(stream.read(channel, 0))
-        return True
-
-    channel.follow = follow
-    meta = {**META, "io.modelcontextprotocol/clientCapabilities": CAN_TASKS}
-    receive(server, call("subscriptions/listen", {"_meta": meta, "notifications": {
-        "taskIds": [other["taskId"], "unknown"]}}, 5), channel=channel)
-    acknowledged, changed = [json.loads(text) for _, text in told]
-    mark = {"_meta": {"io.modelcontextprotocol/subscriptionId": 5}}
-    assert acknowledged["params"] == {"notifications": {"taskIds": [other["taskId"]]}, **mark}
-    assert changed["method"] == "notifications/tasks"
-    assert changed["params"].items() >= {"taskId": other["taskId"], **mark}.items()
-
-
-def test_only_a_client_with_the_extension_may_listen_for_tasks():
-    answer = receive(build_task_server(), call("subscriptions/listen", {
-        "_meta": META, "notifications": {"taskIds": ["x"]}}))
-    assert answer["error"]["code"] == -32021
-
-
-def test_a_task_is_known_only_to_who_started_it(monkeypatch):
-    server = build_task_server()
-    done = run_task(server, "add", a=1)
-    monkeypatch.setattr(mcpkit.Route, "subject", "somebody else")
-    for method, params in TASK_METHODS.items():
-        refused = get_task(server, done, method, **params)
-        assert (refused.code, refused.message) == (
-            -32602, f"Unknown task: {done['taskId']} has expired, or never was")
-
-
-def test_many_tasks_at_once_do_not_get_in_each_others_way(tmp_path):
-    server = build_task_server(state=str(tmp_path / "state"), max_running_tasks=50)
-    watch = TaskWatch(server)
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        tasks = list(pool.map(lambda number: call_task(server, "add", a=number), range(40)))
-    assert [watch.until(task)["result"]["structuredContent"] for task in tasks] == [
-        *range(1, 41)]
-    server.close()
-
-
-ODD_VALUES = [None, 0, "", "x", [], {}, {"x": 1}, [1], True, "\ud800", "x" * 5000, 1e300]
-
-
-def test_garbage_about_a_task_is_never_an_internal_error():
-    server = build_task_server()
-    watch = TaskWatch(server)
-    task = call_task(server, "both")
-    watch.until(task, "input_required")
-    choose = random.Random(11)
-    for _ in range(300):
-        odd = choose.choice(ODD_VALUES)
-        params = {"taskId": choose.choice([task["taskId"], odd]),
-                  "inputResponses": choose.choice([
-                      odd, {choose.choice(["name", "order", "x"]): choose.choice([
-                          odd, {"action": odd}, {"action": "accept", "content": odd}])}])}
-        answer = send_modern(server, choose.choice(["tasks/get", "tasks/update"]), params)
-        assert isinstance(answer, dict) or answer.code == -32602, params
-    get_task(server, task, "tasks/cancel")
-
-
-# =============================================================================================
-# 13. SERVER
-# =============================================================================================
-
 TOOL_RESULTS = {
     "a number is structured content in the modern era only":
         (tool_call("add", a=2), {"content": [{"type": "text", "text": "3"}]}),
@@ -5440,6 +4078,13 @@ HANDLERS = {
 class Unspeakable(Exception):
     def __str__(self):
         raise RuntimeError("the secret of the house")
+
+
+def fail_with(error):
+    """Return a function that raises an error, whatever it is called with."""
+    def fail(*_):
+        raise error
+    return fail
 
 
 HANDLER_FAULTS = {
@@ -6086,412 +4731,8 @@ def test_what_was_removed_is_listed_and_served_no_more():
 
 
 # =============================================================================================
-# 15. STATE FILE
+# 12. HTTP SERVER
 # =============================================================================================
-
-@pytest.fixture(params=["memory", "file"])
-def store(request, tmp_path):
-    path = str(tmp_path / "state") if request.param == "file" else None
-    store = mcpkit.open_store(path, mcpkit.system_runtime())
-    yield store
-    store.close()
-
-
-def make_task(task_id, status="working", updated=0.0, ttl_ms=10_000, owner="o"):
-    return mcpkit.Task(task_id, "p", owner, 0.0, updated, ttl_ms, 1000, status)
-
-
-def test_a_store_gives_back_what_it_keeps(store):
-    task = make_task("a")._replace(message="\u2028 \U0001f600", detail={"k": [1, None]},
-                                   answers={"x": {}})
-    assert store.add(task, 10) and store.add(make_task("b", "failed"), 10)
-    assert store.find("a") == task and store.find("c") is None
-    assert store.list_unfinished() == ["a"]
-
-
-@table("text", {"a lone surrogate": "\ud800", "NUL": "a\0b", "half an emoji": "a\udc00",
-    "other letters": "\u65e5", "a quote": "' OR 1 --", "nothing": "", "a long one": "x" * 20_000})
-@table("state", {"memory": None, "a file": "state"})
-def test_what_has_any_text_for_a_name_is_not_found_and_no_fault(tmp_path, state, text):
-    server = build_task_server(state=state and tmp_path / state)
-    server.prompt(lambda kind: "x", name="p")
-    server.completion("p", "kind")(lambda value: [])
-    server.resource("a://b/{c}")(lambda c: None)
-    answers = {method: send_modern(server, method, {
-        name: text if kind is str else {} for name, (kind, _) in fact.params.items()})
-        for method, fact in mcpkit.METHODS_OF["2026-07-28"].items() if fact.params
-        and method != "subscriptions/listen"}
-    listened = send_modern(server, "subscriptions/listen", {
-        "notifications": {"taskIds": [text], "resourceSubscriptions": [text]}})
-    server.close()
-    assert {method: answer.code for method, answer in answers.items()} == dict.fromkeys(
-        answers, -32602)
-    assert "_meta" in listened
-
-
-def test_a_store_changes_a_task_in_one_step_or_not_at_all(store):
-    store.add(make_task("a"), 10)
-    rename = lambda task: task._replace(message="new")  # noqa: E731
-    assert store.change("a", rename) == store.find("a") == make_task("a")._replace(message="new")
-    assert store.change("a", rename) is None and store.change("b", rename) is None
-    with pytest.raises(ZeroDivisionError):
-        store.change("a", lambda task: 1 / 0)
-    assert store.change("a", lambda task: task.finish("cancelled")).status == "cancelled"
-    assert store.list_unfinished() == []
-
-
-def test_a_store_makes_room_by_those_that_ended_first_though_the_clock_went_back(store):
-    for name in "abcd":
-        assert store.add(make_task(name), 4)
-    for name, now in (("c", 3.0), ("b", 2.0), ("d", 1.0)):
-        store.change(name, lambda task: task.finish("failed")._replace(updated=now))
-    assert store.add(make_task("e"), 4)
-    assert [name for name in "abcde" if store.find(name)] == ["a", "b", "d", "e"]
-    assert not store.add(make_task("f"), 2)
-    assert [name for name in "abcdef" if store.find(name)] == ["a", "b", "d", "e"]
-    assert store.add(make_task("g"), 3)
-    assert [name for name in "abcdefg" if store.find(name)] == ["a", "e", "g"]
-
-
-def test_a_store_forgets_what_has_expired(store):
-    for name, ttl_ms in (("a", 1000), ("b", 2000), ("c", 2001)):
-        store.add(make_task(name, ttl_ms=ttl_ms), 10)
-    store.expire(2.0)
-    assert store.list_unfinished() == ["c"]
-
-
-@pytest.mark.parametrize("state", [None, "state"])
-def test_a_server_that_was_closed_begins_no_task_and_knows_of_none(tmp_path, state):
-    server = build_task_server(state=state and tmp_path / state)
-    done = run_task(server, "add", a=1)
-    server.close()
-    assert call_task(server, "add", a=1).message.startswith("This server is stopping")
-    for method, params in TASK_METHODS.items():
-        assert get_task(server, done, method, **params).code == -32602
-
-
-def list_files(folder):
-    return sorted(path.name for path in folder.iterdir())
-
-
-def test_finished_tasks_are_there_after_a_restart(tmp_path):
-    server = build_task_server(state=tmp_path / "state")
-    done, failed = run_task(server, "add", a=1), run_task(server, "refuse")
-    server.close()
-    server.close()
-    assert list_files(tmp_path) == ["state"]
-    again = build_task_server(state=tmp_path / "state")
-    assert get_task(again, done) == done and get_task(again, failed) == failed
-    again.close()
-
-
-def test_a_task_that_was_running_when_its_server_ended_has_failed(tmp_path):
-    server = build_task_server(state=str(tmp_path / "state"))
-    watch = TaskWatch(server)
-    waiting, asking = call_task(server, "wait"), call_task(server, "confirm")
-    watch.until(asking, "input_required")
-    server.close()
-    again = build_task_server(state=str(tmp_path / "state"))
-    for task in (waiting, asking):
-        seen = get_task(again, task)
-        assert (seen["status"], seen["error"]["code"]) == ("failed", -32603)
-        assert seen["statusMessage"] == seen["error"]["message"] == (
-            "the task was interrupted: what ran it has ended without an outcome; call again")
-        assert "inputRequests" not in seen
-    server.gate.set()
-    wait_for(lambda: server.tasks._threads == 0)
-    assert server.seen == ["confirm", True]         # the handler was told, and wrote nothing down
-    assert get_task(again, waiting)["status"] == "failed"
-    again.close()
-
-
-def test_two_servers_on_one_file_are_as_one(tmp_path):
-    one, two = (build_task_server(state=str(tmp_path / "state")) for _ in range(2))
-    watch = TaskWatch(one)
-    asking, waiting = call_task(one, "confirm"), call_task(one, "wait")
-    watch.until(asking, "input_required")
-    assert get_task(two, asking) == get_task(one, asking)
-    assert get_task(two, waiting)["status"] == "working"
-    assert get_task(two, asking, "tasks/update", inputResponses={"elicitation": AGREED}) == {}
-    done = watch.until(asking)
-    assert done["result"]["content"][0]["text"] == "Ada" and get_task(two, asking) == done
-    assert get_task(two, waiting, "tasks/cancel") == {}
-    assert get_task(one, waiting)["status"] == "cancelled"
-    running = one.tasks._running[waiting["taskId"]]
-    wait_for(lambda: running.cancelled)
-    one.gate.set()
-    one.close()
-    assert get_task(two, done) == done
-    two.close()
-    assert list_files(tmp_path) == ["state"]
-
-
-def test_interrupted_tasks_make_room_for_new_ones(tmp_path):
-    options = {"state": str(tmp_path / "state"), "max_tasks": 1}
-    one, two = build_task_server(**options), build_task_server(**options)
-    waiting = call_task(one, "wait")
-    assert call_task(two, "add", a=1).code == -32603
-    one.close()
-    assert run_task(two, "add", a=1)["status"] == "completed"
-    assert get_task(two, waiting).code == -32602
-    one.gate.set()
-    two.close()
-
-
-def test_an_end_that_cannot_be_written_down_is_a_failure_and_not_silence(tmp_path):
-    lines, path = [], str(tmp_path / "state")
-    server = build_task_server(state=path, runtime=mcpkit.system_runtime()._replace(
-        log=lines.append))
-    server.tool(name="big", task="required")(lambda: "x" * 500_000)
-    server.tasks.store._connection.execute("PRAGMA max_page_count = 20")
-    task = call_task(server, "big")
-    wait_for(lambda: server.tasks._threads == 0)
-    assert lines == [f"the state file {path} cannot be used: database or disk is full"]
-    assert get_task(server, task)["error"]["message"].startswith("the task was interrupted")
-    assert run_task(server, "add", a=1)["status"] == "completed"
-    server.close()
-
-
-def test_a_disk_that_takes_nothing_is_told_to_client_and_operator_and_loses_no_task(tmp_path):
-    lines, path = [], str(tmp_path / "state")
-    server = build_task_server(state=path, runtime=mcpkit.system_runtime()._replace(
-        log=lines.append, log_exception=lines.append))
-    done, waiting = run_task(server, "add", a=1), call_task(server, "wait")
-    run = server.tasks.store._connection.execute
-    run("PRAGMA query_only = ON")                # which is what a read-only disk is to SQLite
-    refused = call_task(server, "add", a=1)
-    assert (refused.code, "no task can be kept" in refused.message) == (-32603, True)
-    assert path not in refused.message and set(lines) == {
-        f"the state file {path} cannot be used: attempt to write a readonly database"}
-    assert get_task(server, done) == done and get_task(server, waiting)["status"] == "working"
-    server.gate.set()
-    wait_for(lambda: server.tasks._threads == 0)
-    interrupted = get_task(server, waiting)
-    assert "interrupted" in interrupted["statusMessage"] and get_task(server, done) == done
-    run("PRAGMA query_only = OFF")
-    assert get_task(server, waiting)["status"] == "failed"
-    assert run_task(server, "add", a=1)["status"] == "completed"
-    run("PRAGMA query_only = ON")
-    server.close()
-    again = build_task_server(state=path)
-    assert get_task(again, done) == done
-    again.close()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="file modes")
-@pytest.mark.parametrize("name", ["data/state", "link"])
-def test_a_state_file_is_its_owners_only(tmp_path, name):
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (tmp_path / "link").symlink_to(folder / "state")           # which is not there yet
-    server = build_task_server(state=str(tmp_path / name))
-    run_task(server, "add", a=1)
-    assert list_files(tmp_path) == ["data", "link"]
-    assert {name: (folder / name).stat().st_mode & 0o777 for name in list_files(folder)
-            if not name.endswith(server.tasks.store.owner)} == dict.fromkeys(
-                ["state", "state-shm", "state-wal"], 0o600)
-    server.close()
-
-
-def make_database(path, *statements):
-    import sqlite3
-    with contextlib.closing(sqlite3.connect(str(path))) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-
-
-BAD_STATES = {
-    "a folder": (lambda path: path.mkdir(), "unable to open database file"),
-    "in a folder that is not there": (lambda path: None, "No such file or directory"),
-    "some text": (lambda path: path.write_text("hello " * 100), "file is not a database"),
-    "a database of somebody else": (
-        lambda path: make_database(path, "CREATE TABLE task (x)"),
-        "is an SQLite file, but not the state file of this version of mcpkit: name another"),
-    "a file of a later version": (
-        lambda path: make_database(path, "CREATE TABLE task (x)", "PRAGMA user_version = 2",
-                                   "PRAGMA application_id = 0x6d63706b"),
-        "is an SQLite file, but not the state file of this version of mcpkit: name another"),
-}
-
-
-@cases(BAD_STATES)
-def test_a_state_file_that_cannot_be_used_is_one_line_and_stays_as_it_is(tmp_path, case):
-    make, message = case
-    path = tmp_path / ("nowhere/state" if message.startswith("No such") else "state")
-    make(path)
-    before = path.read_bytes() if path.is_file() else list_files(tmp_path)
-    with pytest.raises(UsageError, match=re.escape(message)):
-        Server("x", state=str(path))
-    ran = run("serve", "--state", str(path), "--port", "0")
-    assert (ran.code, ran.err.count("\n")) == (2, 1) and message in ran.err
-    assert before == (path.read_bytes() if path.is_file() else list_files(tmp_path))
-
-
-def test_without_a_state_file_nothing_of_sqlite_is_loaded(tmp_path):
-    code = ("import sys; sys.path.insert(0, sys.argv[1]); import mcpkit; mcpkit.Server('x'); "
-            "sys.exit('sqlite3' in sys.modules)")
-    assert run_python(tmp_path, "-c", code, str(ROOT)) == (0, "", "")
-
-
-JOBS_FILE = """
-import threading
-from mcpkit import Server
-
-server = Server("jobs", state="own.db")
-
-@server.tool(task="required")
-def done() -> str:
-    return "done"
-
-@server.tool(task="required")
-def hang() -> str:
-    threading.Event().wait()
-"""
-
-
-class JobsChild:
-    """A process that serves JOBS_FILE with its state in `state`."""
-
-    def __init__(self, folder, *words):
-        (folder / "jobs.py").write_text(JOBS_FILE)
-        self.process = subprocess.Popen(
-            [*PROGRAM, "serve", "jobs.py", *words], cwd=folder,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-    def __enter__(self):
-        self.url = re.search(r"http://\S+", self.process.stdout.readline().decode()).group()
-        self.client = Client(self.url, capabilities={"extensions": {TASKS: {}}})
-        return self
-
-    def until_finished(self, task):
-        for _ in range(1000):
-            seen = self.client.request("tasks/get", {"taskId": task["taskId"]})
-            if seen["status"] != "working":
-                return seen
-        raise AssertionError(seen)
-
-    def __exit__(self, *_):
-        self.client.close()
-        self.process.kill()
-        self.process.communicate(timeout=WAIT)
-
-
-def test_a_server_that_is_killed_loses_only_what_it_was_doing(tmp_path):
-    words = ["--state", "state", "--port", "0"]
-    with JobsChild(tmp_path, *words) as child, JobsChild(tmp_path, *words) as witness:
-        done, hanging = child.client.call_tool("done"), child.client.call_tool("hang")
-        assert done["resultType"] == hanging["resultType"] == "task"
-        result = child.until_finished(done)["result"]
-        assert result["content"] == [{"type": "text", "text": "done"}]
-        for client in (child.client, witness.client):
-            about = {"taskId": hanging["taskId"]}
-            assert client.request("tasks/get", about)["status"] == "working"
-        child.process.kill()
-        child.process.wait(WAIT)
-        seen = witness.client.request("tasks/get", about)
-        assert (seen["status"], seen["error"]["code"]) == ("failed", -32603)
-    with JobsChild(tmp_path, *words) as again:
-        assert again.until_finished(done)["result"] == result
-        assert again.until_finished(hanging) == seen
-        # The files of those that were killed are gone, that of the living one is there.
-        assert len([name for name in list_files(tmp_path)
-                    if re.fullmatch("state-[0-9a-f]{32}", name)]) == 1
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_server_ends_at_ctrl_c_also_while_a_task_runs(tmp_path):
-    import signal
-    with JobsChild(tmp_path, "--state", "state", "--port", "0") as child:
-        child.client.call_tool("hang")
-        child.process.send_signal(signal.SIGINT)
-        assert child.process.wait(WAIT) == 0
-        assert child.process.stderr.read() == b""
-    assert {"state"} == {name for name in list_files(tmp_path) if name.startswith("state")}
-
-
-def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)                  # where the file's own.db is to be
-    (tmp_path / "jobs.py").write_text(JOBS_FILE)
-    command = [*PROGRAM, "serve", "--stdio", str(tmp_path / "jobs.py"), "--state",
-               str(tmp_path / "state")]
-    with Client(command, capabilities={"extensions": {TASKS: {}}}) as client:
-        task = client.call_tool("hang")
-        assert client.request("tasks/get", {"taskId": task["taskId"]})["status"] == "working"
-        assert client.request("tasks/cancel", {"taskId": task["taskId"]})["resultType"] == (
-            "complete")
-        assert client.request("tasks/get", {"taskId": task["taskId"]})["status"] == "cancelled"
-    assert "state" in list_files(tmp_path)
-
-
-def do_and_name(workers):
-    """Return the thread in which workers did a job, which is over."""
-    threads, is_done = [], threading.Event()
-
-    def job():
-        threads.append(threading.current_thread())
-        is_done.set()
-
-    workers.start(job)
-    assert is_done.wait(WAIT)
-    assert wait_until(lambda: workers._idle or not threads[0].is_alive())
-    return threads[0]
-
-
-def test_jobs_one_after_the_other_are_done_by_one_thread():
-    workers = mcpkit.ThreadCache()
-    assert len({do_and_name(workers) for _ in range(5)}) == 1
-    workers.close()
-
-
-def test_those_that_are_busy_give_way_while_a_thread_is_started(monkeypatch):
-    workers, is_starting, may_start = mcpkit.ThreadCache(), threading.Event(), threading.Event()
-    order, start = [], threading.Thread.start
-
-    def start_slowly(thread):
-        is_starting.set()
-        assert may_start.wait(WAIT)
-        order.append("started")
-        start(thread)
-
-    def go_on():
-        may_start.set()
-        workers.give_way()
-        order.append("went on")
-
-    busy, starter = threading.Thread(target=go_on), threading.Thread(target=do_and_name,
-                                                                     args=(workers,))
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: (
-        start if thread in (busy, starter) else start_slowly)(thread))
-    starter.start()
-    assert is_starting.wait(WAIT)
-    busy.start()
-    for thread in (busy, starter):
-        thread.join(WAIT)
-    assert order == ["started", "went on"]
-    workers.close()
-
-
-def test_jobs_at_the_same_time_are_done_by_a_thread_each_which_end_when_they_are_closed():
-    workers, barrier, threads = mcpkit.ThreadCache(), threading.Barrier(5), []
-
-    def job():
-        threads.append(threading.current_thread())
-        barrier.wait(WAIT)
-
-    for _ in range(4):
-        workers.start(job)
-    barrier.wait(WAIT)
-    workers.close()
-    for thread in threads:
-        thread.join(WAIT)
-    assert len(set(threads)) == 4 and not any(thread.is_alive() for thread in threads)
-
-
-# =============================================================================================
-# 16. SERVING
-# =============================================================================================
-
 def test_a_request_is_answered_with_one_json_object(pong):
     reply = ask(pong, call("initialize", {"protocolVersion": "2026-07-28"}))
     assert reply.status == 200 and reply.headers["content-type"] == "application/json"
@@ -6896,7 +5137,7 @@ def read_requests(pieces):
     try:
         for data in iter(reader.read_head, None):
             found.append(reader.read_body(mcpkit.admit(WIRE_POLICY, data).length))
-    except HTTPRefusal as refusal:
+    except HTTPError as refusal:
         found.append(refusal.status)
     except ConnectionError:
         found.append("cut")
@@ -6982,7 +5223,7 @@ def test_a_client_may_go_away_at_every_point_of_an_answer(capfd):
     assert capfd.readouterr().err == ""
 
 
-SLOW = {"a request line": b"POST /mc", "a head": make_raw(PING).partition(b"\r\n\r\n")[0],
+SLOW_SOURCE = {"a request line": b"POST /mc", "a head": make_raw(PING).partition(b"\r\n\r\n")[0],
         "an empty line": b"\r\n", "a body": make_raw(PING)[:-1],
         "a chunk size": make_coded(b"28"), "a chunk": make_coded(ONE_CHUNK[:-5]),
         "the end of a chunk": make_coded(ONE_CHUNK[:-1]), "the last chunk": make_coded(ONE_CHUNK),
@@ -6990,7 +5231,7 @@ SLOW = {"a request line": b"POST /mc", "a head": make_raw(PING).partition(b"\r\n
         "the last line": make_coded(ONE_CHUNK + b"0\r\n")}
 
 
-@cases(SLOW)
+@cases(SLOW_SOURCE)
 def test_whatever_part_of_a_request_does_not_come_is_waited_for_so_long_only(case):
     with mcpkit.HTTPService(Server("x", read_seconds=0.05), port=0) as service:
         with socket.create_connection(service.server_address, timeout=WAIT) as sock:
@@ -7696,10 +5937,10 @@ def replace_each(value, odd):
             yield {**value, key: changed}
 
 
-ODD_VALUES = [None, True, 1.5, "x", ["x"], {"x": "x"}]
+ODD_HEADER_VALUES = [None, True, 1.5, "x", ["x"], {"x": "x"}]
 
 
-@pytest.mark.parametrize("odd", ODD_VALUES, ids=json.dumps)
+@pytest.mark.parametrize("odd", ODD_HEADER_VALUES, ids=json.dumps)
 def test_whatever_kind_a_part_of_a_message_is_of_it_is_no_internal_error(odd, capfd):
     calls = [call(method, {"_meta": META, **{name: "x" if kind is str else {"x": "x"}
                                              for name, (kind, _) in fact.params.items()}})
@@ -8315,367 +6556,8 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
 
 
 # =============================================================================================
-# 17. WORKERS
+# 14. CLIENT MESSAGES
 # =============================================================================================
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
-needs_cores = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="affinity")
-
-CREW_SERVER = """
-import os, sys, threading
-from mcpkit import Context, Server
-server = Server("crew", title=str(os.getpid()), state="state.db")
-
-@server.tool
-def pid() -> int:
-    return os.getpid()
-
-@server.tool
-def cores() -> list:
-    return sorted(os.sched_getaffinity(0))
-
-@server.tool
-def age() -> str:
-    return "old"
-
-@server.tool
-def ask_name(ctx: Context) -> str:
-    return ctx.elicit("Your name?", {"type": "object", "properties": {}}).action
-
-@server.tool
-def linger(ctx: Context, heeds: bool = True):
-    ctx.progress(1)
-    while not (heeds and ctx.cancelled):
-        threading.Event().wait(0.01)
-    return "as far as it got"
-
-@server.tool(task="required")
-def work() -> str:
-    return "done"
-
-if __name__ == "__main__":
-    server.run(port=0, workers=2)
-"""
-
-
-class Far:
-    """A server elsewhere, to be asked as a service is."""
-
-    policy = types.SimpleNamespace(path="/mcp")
-
-    def __init__(self, url):
-        self.url = url
-        host, port = re.match(r"http://(.*):(\d+)", url).groups()
-        self.server_address = host, int(port)
-
-    def call(self, method, capabilities=CAN_TASKS, **params):
-        """Return the result of a modern request, each over a connection of its own."""
-        meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
-        reply = ask_modern(self, method, {"_meta": meta, **params})
-        assert reply.status == 200, reply
-        return reply.json["result"]
-
-    def find(self, name):
-        """Return what a tool without arguments has found."""
-        result = self.call("tools/call", name=name)
-        return result.get("structuredContent", result["content"][0]["text"])
-
-    def is_gone(self):
-        """Return whether nobody listens any more."""
-        try:
-            socket.create_connection(self.server_address, timeout=WAIT).close()
-            return False
-        except OSError:
-            return True
-
-    def answers_elsewhere(self):
-        """Have a question answered; return whether another process took the answer up."""
-        params = {"capabilities": CAN_ANSWER, "name": "ask_name"}
-        asked = self.call("tools/call", **params)
-        done = self.call("tools/call", **params, requestState=asked["requestState"],
-                         inputResponses={"elicitation": ADA})
-        assert done["content"][0]["text"] == "accept"
-        return find_title(asked) != find_title(done)
-
-
-def find_title(result):
-    """Return the title of the server that a modern result comes from."""
-    return result["_meta"][mcpkit.META_SERVER_INFO]["title"]
-
-
-class Crew(Far):
-    """A server with workers, in a process of its own, and what it says on standard error."""
-
-    def __init__(self, child, url):
-        super().__init__(url)
-        self.child = child
-
-    def meet(self, count=2):
-        """Return the ids of so many workers, asking until all have answered."""
-        pids = set()
-        assert wait_until(lambda: pids.add(self.find("pid")) or len(pids) == count)
-        return pids
-
-    def read_line(self):
-        return self.child.stderr.readline().decode().strip()
-
-
-@contextlib.contextmanager
-def start_crew(folder, *words, **options):
-    """Run the crew's server with two workers; its file is the program where there are no words."""
-    (folder / "crew.py").write_text(CREW_SERVER)
-    command = [*MODULE, "serve", *words, "--workers", "2", "--port", "0"]
-    with starting(command if words else ["crew.py"], folder, stderr=subprocess.PIPE,
-                  **options) as (child, url):
-        yield Crew(child, url)
-
-
-@pytest.fixture(params=["loaded", "program"])
-def crew(request, tmp_path):
-    """Two workers: each has loaded the file, or all are forks of a program."""
-    with start_crew(tmp_path, *(["crew.py"] if request.param == "loaded" else [])) as crew:
-        yield crew
-
-
-@needs_fork
-def test_a_worker_that_is_killed_is_replaced_and_no_other_request_is_lost(crew):
-    lost, other = crew.meet()
-    os.kill(lost, 9)
-    assert crew.read_line() == f"worker {lost} was ended by signal 9: another takes its place"
-    assert {crew.find("age") for _ in range(50)} == {"old"}
-    assert wait_until(lambda: crew.find("pid") not in (lost, other))
-    crew.child.terminate()
-    assert crew.child.wait(WAIT) == 0 and crew.child.stderr.read() == b""
-
-
-@needs_fork
-@table("heeds, words", {"one that heeds it": (True, b"as far as it got"),
-                        "one that does not": (False, b"the server was stopped")})
-def test_workers_that_are_told_to_stop_end_their_streams_and_all_exit(crew, heeds, words):
-    stream = start_call(crew.url, heeds=heeds)
-    crew.child.terminate()
-    assert words in stream.read()              # raises where the last chunk is missing
-    _, err = crew.child.communicate(timeout=WAIT)
-    assert (crew.child.returncode, err) == (0, b"") and crew.is_gone()
-
-
-@needs_fork
-def test_a_second_signal_ends_workers_at_once(crew):
-    import signal
-    start_call(crew.url, heeds=False)
-    crew.child.terminate()
-    assert wait_until(crew.is_gone)            # so the first has been seen
-    crew.child.send_signal(signal.SIGINT)
-    assert crew.child.wait(WAIT) == 130
-
-
-@needs_fork
-def test_workers_whose_parent_was_killed_stop(crew):
-    crew.child.kill()
-    assert wait_until(crew.is_gone)
-
-
-def ask_anew(crew, done):
-    """Return what a tool says until `done`, each time over a connection of its own."""
-    return [crew.find("age") for _ in iter(done.is_set, True)]
-
-
-def ask_steadily(crew, done):
-    """Return what a tool says until `done`, over connections that are kept until they are closed."""
-    connection, ages = http.client.HTTPConnection(*crew.server_address, timeout=WAIT), []
-    headers = {**JSON_BOTH, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call",
-               "Mcp-Name": "age"}
-    with contextlib.closing(connection):
-        while not done.is_set():
-            connection.request("POST", "/mcp", json.dumps(call("tools/call", {
-                "name": "age", "_meta": META})), headers)
-            result = json.loads(connection.getresponse().read())["result"]
-            ages.append(result["content"][0]["text"])
-    return ages
-
-
-@needs_fork
-def test_a_reload_serves_what_the_file_has_become_and_loses_no_request(tmp_path):
-    import signal
-    with start_crew(tmp_path, "crew.py") as crew:
-        before, done = crew.meet(), threading.Event()
-        with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            seen = pool.submit(ask_steadily, crew, done), pool.submit(ask_anew, crew, done)
-            (tmp_path / "crew.py").write_text(CREW_SERVER.replace('"old"', '"young"'))
-            crew.child.send_signal(signal.SIGHUP)
-            assert crew.read_line() == "reloaded"
-            assert wait_until(lambda: not any(map(is_running, before)))
-            done.set()
-            for ages in seen:
-                assert set(ages.result(WAIT)) <= {"old", "young"}
-        assert crew.find("age") == "young"
-
-
-@needs_fork
-def test_a_reload_of_a_broken_file_leaves_the_workers_as_they_were(tmp_path):
-    import signal
-    with start_crew(tmp_path, "crew.py") as crew:
-        before = crew.meet()
-        (tmp_path / "crew.py").write_text("1 / 0")
-        crew.child.send_signal(signal.SIGHUP)
-        assert re.fullmatch("not reloaded: crew.py cannot be loaded: .*ZeroDivisionError.*",
-                            crew.read_line())
-        assert crew.meet() == before
-
-
-@needs_fork
-def test_a_place_that_cannot_be_filled_is_tried_again_until_it_can_be(tmp_path):
-    with start_crew(tmp_path, "crew.py") as crew:
-        lost, other = crew.meet()
-        (tmp_path / "crew.py").write_text("1 / 0")
-        os.kill(lost, 9)
-        assert "was ended by signal 9" in crew.read_line()
-        assert re.fullmatch("crew.py cannot be .*: another takes its place in 0.25 s", crew.read_line())
-        assert crew.find("pid") == other
-        (tmp_path / "crew.py").write_text(CREW_SERVER)
-        assert wait_until(lambda: crew.find("pid") not in (lost, other))
-
-
-@needs_fork
-def test_a_worker_that_does_not_come_to_serve_is_given_up(tmp_path):
-    (tmp_path / "slow.py").write_text("import threading\nthreading.Event().wait()")
-    words = ["serve", "slow.py", "--workers", "2", "--port", "0"]
-    code = f"import sys, mcpkit; mcpkit.WORKER_SECONDS = 0.1; sys.exit(mcpkit.main({words}))"
-    child = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
-                           timeout=WAIT)
-    assert (child.returncode, child.stderr) == (
-        2, "mcpkit: a worker did not come to serve within 0.1 s\n")
-
-
-@needs_fork
-@table("closes", {"closed": True, "open": False})
-def test_a_hangup_stops_workers_only_where_it_means_that_their_terminal_was_closed(tmp_path, closes):
-    import fcntl
-    import signal
-    import termios
-    terminal, end = os.openpty()
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        pytest.skip("these tests run under nohup, and so does what they start")
-    with start_crew(tmp_path, "crew.py", start_new_session=True,
-                    preexec_fn=lambda: fcntl.ioctl(end, termios.TIOCSCTTY, 0)) as crew:
-        os.close(end)
-        if closes:
-            os.close(terminal)
-            assert crew.child.wait(WAIT) == 0 and crew.is_gone()
-        else:
-            crew.child.send_signal(signal.SIGHUP)
-            assert crew.read_line() == "reloaded"
-            os.close(terminal)
-
-
-@needs_fork
-def test_a_question_that_one_worker_asks_is_answered_at_another(tmp_path):
-    with start_crew(tmp_path, "crew.py") as crew:
-        assert wait_until(crew.answers_elsewhere)
-
-
-@needs_fork
-def test_a_task_of_one_worker_is_known_to_the_others(crew):
-    task = crew.call("tools/call", name="work")["taskId"]
-    assert wait_until(lambda: crew.call("tasks/get", taskId=task)["status"] == "completed")
-    assert {crew.call("tasks/get", taskId=task)["status"] for _ in range(20)} == {"completed"}
-
-
-@needs_cores
-@table("words, count", {"workers": (["--workers", "2"], 1), "--pin": (["--pin"], 1),
-                        "--no-pin": (["--workers", "2", "--no-pin"], None),
-                        "neither": ([], None)})
-def test_workers_and_who_wants_to_stay_on_a_core(tmp_path, words, count):
-    (tmp_path / "crew.py").write_text(CREW_SERVER)
-    with starting([*MODULE, "serve", "crew.py", "--port", "0", *words], tmp_path) as (child, url):
-        crew, own = Crew(child, url), sorted(os.sched_getaffinity(0))
-        cores = {tuple(crew.find("cores")) for _ in range(50)}
-        assert cores <= {tuple(own)} if count is None else cores <= {(core,) for core in own}
-
-
-@needs_fork
-def test_a_worker_that_dies_again_and_again_is_replaced_later_and_later():
-    slot, now = mcpkit.Slot(0), 100.0
-    delays = []
-    for _ in range(12):
-        slot.worker = mcpkit.Worker(1, now, "")
-        delays.append(slot.vacate(now + 1))
-        assert slot.worker is None and slot.due == now + 1 + delays[-1]
-    assert delays == [0, 0.25, 0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
-    slot.worker = mcpkit.Worker(1, now, "")
-    assert slot.vacate(now + mcpkit.STEADY_SECONDS) == 0
-
-
-def serve_with_workers(*words, cwd=ROOT):
-    ran = run("serve", "--port", "0", "--workers", "2", *words, cwd=cwd)
-    assert ran.out == "" and ran.err.count("\n") == 1
-    return ran.code, ran.err
-
-
-UNSHAREABLE = {
-    "sessions": (["--sessions"], "do not know each other's sessions: serve without them (--no-sess"),
-    "sessions of a file": (["jobs.py"], "serve without them (--no-sessions), or start several"),
-    "tasks in memory": (["jobs.py", "--no-sessions"], "unless a file has them: name one with --state"),
-    "standard input": (["--stdio"], "one process: leave out --workers"),
-    "a file that is not there": (["no.py"], "there is no file no.py"),
-    "a file that ends": (["ends.py"], "a worker ended with exit code 7 before it served"),
-    "no number": (["--workers", "0"], "argument --workers"),
-}
-
-
-@needs_fork
-@cases(UNSHAREABLE)
-def test_workers_that_cannot_be_are_refused_in_one_line_that_names_the_way_out(case, tmp_path):
-    words, advice = case
-    (tmp_path / "jobs.py").write_text(
-        "from mcpkit import Server\nserver = Server('jobs', sessions=True)\n"
-        "@server.tool(task='optional')\ndef work(): pass\n")
-    (tmp_path / "ends.py").write_text("import os\nos._exit(7)")
-    code, err = serve_with_workers(*words, cwd=tmp_path)
-    assert code == 2 and advice in err
-
-
-def test_where_there_is_no_fork_workers_are_refused(monkeypatch):
-    monkeypatch.delattr(os, "fork", raising=False)
-    with pytest.raises(UsageError, match="forks, which this system cannot: start several servers"):
-        Server("x").run(workers=2, port=0)
-
-
-@needs_fork
-def test_a_program_with_threads_is_refused_workers():
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait, args=(WAIT,))
-    thread.start()
-    with pytest.raises(UsageError, match="which a program with threads cannot"):
-        Server("x").run(workers=2, port=0)
-    done.set()
-    thread.join(WAIT)
-
-
-@needs_cores
-def test_the_threads_of_a_pinned_process_push_nobody_aside(tmp_path):
-    code = ("import os, mcpkit, threading; mcpkit.pin_process(0); found = [];"
-            "threading.Thread(target=lambda: found.append(os.sched_getscheduler(0))).start();"
-            "print(found == [os.SCHED_BATCH], len(os.sched_getaffinity(0)))")
-    assert run_python(tmp_path, "-c", code) == (0, "True 1\n", "")
-
-
-def test_where_no_core_can_be_chosen_pin_is_refused(monkeypatch):
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    with pytest.raises(UsageError, match="leave out --pin"):
-        Server("x").run(pin=True, port=0)
-
-
-@pytest.mark.parametrize("count", [0, -1, True, "2", 1.5])
-def test_a_number_of_workers_that_is_none_is_refused(count):
-    with pytest.raises(UsageError, match="workers is a number of processes"):
-        Server("x").run(workers=count, port=0)
-
-
-# =============================================================================================
-# 18. CLIENT
-# =============================================================================================
-
 def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
     response = mcpkit.Response(request_id, result, error and MCPError(*error))
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -8903,7 +6785,7 @@ def test_only_what_is_a_header_is_sent_as_one(is_good, header):
 
 
 def open_conversation():
-    return mcpkit.Conversation(CLIENT, {})
+    return mcpkit.ClientSession(CLIENT, {})
 
 
 def test_a_modern_request_carries_its_metadata_in_body_and_headers():
@@ -8966,766 +6848,9 @@ def test_random_answers_give_decisions_and_documented_errors_only():
 
 
 # =============================================================================================
-# 19. AUTHORIZATION
+# 15. HTTP CLIENT
 # =============================================================================================
-
-DEMANDS = {
-    "the one challenge": ('Bearer resource_metadata = "https://h/a"',
-                          mcpkit.Demand(metadata_url="https://h/a")),
-    "among others (C118)": (
-        'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata="https://h/b"',
-        mcpkit.Demand("invalid_token", (), "https://h/b")),
-    "after one without parameters": ('Negotiate, Bearer resource_metadata="https://h/c"',
-                                     mcpkit.Demand(metadata_url="https://h/c")),
-    "scopes, each once": ('bearer scope="a b  a"', mcpkit.Demand(scopes=("a", "b"))),
-    "empty scopes (C118)": (r'Bearer realm="q\"q", scope=","', mcpkit.Demand()),
-    "a parameter twice": ('Bearer error="x", error="y"', mcpkit.Demand("x")),
-    "in two challenges": ('DPoP error="x", Bearer error="y", scope="a"',
-                          mcpkit.Demand("x", ("a",))),
-    "of another scheme": ('Basic error="x", scope="a"', mcpkit.Demand()),
-    "garbage": ('=, "Bearer', mcpkit.Demand()),
-}
-
-
-@cases(DEMANDS)
-def test_a_challenge_says_what_token_is_wanted(case):
-    value, demand = case
-    assert mcpkit.read_demand({"www-authenticate": value}) == demand
-
-
-RESOURCE_PLACES = {
-    "with a path": ("https://h/mcp", None, ["/.well-known/oauth-protected-resource/mcp",
-                                            "/.well-known/oauth-protected-resource"]),
-    "at the root": ("https://h/", None, ["/.well-known/oauth-protected-resource"]),
-    "with a query": ("https://h/a/b?c=d", None, ["/.well-known/oauth-protected-resource/a/b",
-                                                 "/.well-known/oauth-protected-resource"]),
-    "named by the challenge (C117)": ("https://h/mcp", "https://h/x/prm", [
-        "/x/prm", "/.well-known/oauth-protected-resource/mcp",
-        "/.well-known/oauth-protected-resource"]),
-}
-
-
-@cases(RESOURCE_PLACES)
-def test_resource_metadata_is_looked_for_in_order(case):
-    url, named, paths = case
-    assert mcpkit.list_resource_metadata_urls(url, named) == ["https://h" + path for path in paths]
-
-
-ISSUER_PLACES = {
-    "with a path (C120)": ("https://as/t1", ["/.well-known/oauth-authorization-server/t1",
-                                             "/.well-known/openid-configuration/t1",
-                                             "/t1/.well-known/openid-configuration"]),
-    "without one": ("https://as", ["/.well-known/oauth-authorization-server",
-                                   "/.well-known/openid-configuration"]),
-    "with a slash": ("https://as/", ["/.well-known/oauth-authorization-server",
-                                     "/.well-known/openid-configuration"]),
-}
-
-
-@cases(ISSUER_PLACES)
-def test_issuer_metadata_is_looked_for_in_order(case):
-    issuer, paths = case
-    assert mcpkit.list_issuer_metadata_urls(issuer) == ["https://as" + path for path in paths]
-
-
-RESOURCE = {"resource": "https://h/a/mcp", "authorization_servers": ["https://as"]}
-RESOURCE_FAULTS = {
-    "of another host": ({"resource": "https://evil/a/mcp"}, "would be meant for somebody else"),
-    "of another path": ({"resource": "https://h/b"}, "not of https://h/a/mcp"),
-    "of a path that begins alike": ({"resource": "https://h/a/mc"}, "not of https://h/a/mcp"),
-    "of another scheme": ({"resource": "http://h/a/mcp"}, "not of https://h/a/mcp"),
-    "spelled in another way": ({"resource": "https://H/a/mcp"}, "not of https://h/a/mcp"),
-    "of nothing": ({"resource": None}, "the resource null"),
-    "of a list": ({"resource": ["https://h/a/mcp"]}, "not of"),
-    "without issuers": ({"authorization_servers": []}, "names no authorization_servers"),
-    "with issuers that are no list": ({"authorization_servers": "https://as"}, "names no"),
-    "with an issuer over http": ({"authorization_servers": ["http://as"]}, "https URL"),
-    "with an issuer on this machine": ({"authorization_servers": ["http://localhost:6379"]},
-                                       "on this machine, says a server that is elsewhere"),
-    "with an issuer that has a query": ({"authorization_servers": ["https://as?x"]}, "no query"),
-    "with an issuer that is no text": ({"authorization_servers": [5]}, "https URL"),
-}
-
-
-@cases(RESOURCE_FAULTS)
-def test_faulty_resource_metadata_is_refused(case):
-    changes, words = case
-    with pytest.raises(ProtocolError, match=words):
-        mcpkit.parse_resource_metadata({**RESOURCE, **changes}, "https://h/a/mcp")
-
-
-@pytest.mark.parametrize("named", ["http://127.0.0.1:6379/", "http://169.254.169.254/", "http://h/"])
-def test_a_server_elsewhere_has_nobody_ask_what_only_we_can_reach(named):
-    asked = []
-
-    def fetch(url):
-        asked.append(url)
-        return build_exchange(None, b"", 404, method="GET", url=url)
-
-    guide = mcpkit.TokenGuide("https://h/mcp", {"www-authenticate": mcpkit.format_challenge(
-        "Bearer", {"resource_metadata": named})}, fetch)
-    guide.run()
-    assert guide.trail[0]["outcome"] == "plain http, where clients ask nobody, so not asked"
-    assert asked == ["https://h" + PRM + "/mcp", "https://h" + PRM]
-    auth = mcpkit.OAuth(authorize=str, send=lambda *request: asked.append(request))
-    with pytest.raises(ProtocolError, match="https URL|elsewhere"):
-        auth._read_resource("https://h/mcp", named)
-    assert len(asked) == 2
-
-
-@pytest.mark.parametrize("name", ["https://h/a/mcp", "https://h/a/mcp/", "https://h/a",
-                                  "https://h", "https://h/"])
-def test_a_resource_may_be_named_after_what_holds_it_and_keeps_its_spelling(name):
-    document = {**RESOURCE, "resource": name, "scopes_supported": ["a", "b", "a", 5]}
-    found = mcpkit.parse_resource_metadata(document, "https://h/a/mcp?x=y")
-    assert found == mcpkit.Resource(name, ("https://as",), ("a", "b"))
-
-
-ISSUER_DOCUMENT = {
-    "issuer": "https://as", "token_endpoint": "https://as/token",
-    "authorization_endpoint": "https://as/authorize", "registration_endpoint": "https://as/register",
-    "code_challenge_methods_supported": ["S256"]}
-ISSUER_FAULTS = {
-    "of another issuer": ({"issuer": "https://evil"}, "says that it is of https://evil"),
-    "with one slash more": ({"issuer": "https://as/"}, "they must be equal"),
-    "in other letters": ({"issuer": "https://AS"}, "they must be equal"),
-    "with a port that means the same": ({"issuer": "https://as:443"}, "they must be equal"),
-    "without an issuer": ({"issuer": None}, "they must be equal"),
-    "without a token endpoint": ({"token_endpoint": None}, "has no token_endpoint"),
-    "with a token endpoint over http": ({"token_endpoint": "http://as/token"}, "https URL"),
-    "with a token endpoint that is none": ({"token_endpoint": {}}, "https URL"),
-    "with a token endpoint on this machine": ({"token_endpoint": "http://127.0.0.1:6379/"},
-                                              "on this machine, says a server that is elsewhere"),
-    "with a page that is a file": ({"authorization_endpoint": "file:///etc/passwd"}, "https URL"),
-    "with a page that is a script": ({"authorization_endpoint": "javascript:x()"}, "https URL"),
-    "with registration elsewhere": ({"registration_endpoint": "ftp://as"}, "https URL"),
-    "without a page": ({"authorization_endpoint": None}, "nobody can log in"),
-    "without PKCE": ({"code_challenge_methods_supported": None}, "PKCE with S256"),
-    "with weak PKCE": ({"code_challenge_methods_supported": ["plain"]}, "PKCE with S256"),
-    "with PKCE that is no list": ({"code_challenge_methods_supported": "S256"}, "PKCE with S256"),
-}
-
-
-@cases(ISSUER_FAULTS)
-def test_faulty_issuer_metadata_is_refused(case):
-    changes, words = case
-    with pytest.raises(ProtocolError, match=words):
-        mcpkit.check_can_log_in(mcpkit.parse_issuer_metadata(
-            {**ISSUER_DOCUMENT, **changes}, "https://as"))
-
-
-AS = mcpkit.parse_issuer_metadata(ISSUER_DOCUMENT, "https://as")
-OFFLINE = AS._replace(scopes=("a", "offline_access"))
-PROPOSED = mcpkit.Resource("https://h", ("https://as",), ("p", "q"))
-SCOPES = {
-    "what is demanded": (((), ("d",), AS, ()), "d"),
-    "else what the resource proposes": (((), (), AS, ()), "p q"),
-    "what the caller wants comes first": ((("g",), ("d",), AS, ()), "g"),
-    "offline_access where the issuer has it": (((), ("d",), OFFLINE, ()), "d offline_access"),
-    "later: all earlier ones, too": (((), ("d",), AS, ("e", "f")), "d e f"),
-    "later: what is demanded, too": ((("g",), ("d",), AS, ("g",)), "g d"),
-}
-
-
-@cases(SCOPES)
-def test_scopes_are_chosen_in_the_order_of_the_specification(case):
-    (given, demanded, issuer, earlier), chosen = case
-    assert mcpkit.choose_scopes(given, mcpkit.Demand(scopes=demanded), PROPOSED, issuer, earlier,
-                                is_login=True) == tuple(chosen.split())
-
-
-AUTH_CHOICES = {
-    "the default of the metadata": (None, True, False, "client_secret_basic"),
-    "basic before post": (["client_secret_post", "client_secret_basic"], True, False,
-                          "client_secret_basic"),
-    "post alone": (["client_secret_post"], True, False, "client_secret_post"),
-    "a secret that nobody wants": (["none"], True, False, "none"),
-    "no secret": (["client_secret_basic"], False, False, "none"),
-    "a key": (["private_key_jwt", "client_secret_basic"], True, True, "private_key_jwt"),
-}
-
-
-@cases(AUTH_CHOICES)
-def test_a_client_authenticates_as_the_metadata_says(case):
-    methods, has_secret, has_key, chosen = case
-    document = {**ISSUER_DOCUMENT, "token_endpoint_auth_methods_supported": methods}
-    issuer = mcpkit.parse_issuer_metadata(document, "https://as")
-    assert mcpkit.choose_auth_method(issuer, has_secret, has_key) == chosen
-
-
-def test_credentials_with_odd_characters_survive_basic_authentication():
-    client = mcpkit.ClientIdentity("a:b", "p%q é", "client_secret_basic")
-    headers, form = mcpkit.CLIENT_AUTH["client_secret_basic"](client, "")
-    pair = mcpkit.base64.b64decode(headers["Authorization"].split()[1]).decode()
-    assert [urllib.parse.unquote(part) for part in pair.split(":")] == ["a:b", "p%q é"]
-    assert form == {}
-
-
-REDIRECTS = {
-    "nothing": ("", "does not belong to this login"),
-    "another state": ("code=c&state=x&iss=https%3A%2F%2Fas", "does not belong to this login"),
-    "two states": ("code=c&state=s&state=s", "state more than once"),
-    "no issuer": ("code=c&state=s", "does not name its issuer"),
-    "another issuer": ("code=c&state=s&iss=https%3A%2F%2Fevil", "comes from https://evil"),
-    "an issuer with a slash": ("code=c&state=s&iss=https%3A%2F%2Fas%2F", "comes from https://as/"),
-    "an issuer in other letters": ("code=c&state=s&iss=https%3A%2F%2FAS", "comes from https://AS"),
-    "an error of another issuer": ("error=made_up&state=s&iss=https%3A%2F%2Fevil",
-                                   "nothing of it was used"),
-    "an error": ("error=access_denied&error_description=No%20way&state=s&iss=https%3A%2F%2Fas",
-                 r"https://as refused: access_denied \(No way\)"),
-    "no code": ("state=s&iss=https%3A%2F%2Fas", "has no code"),
-}
-
-
-@cases(REDIRECTS)
-def test_a_redirect_that_is_not_the_answer_of_this_login_is_refused(case):
-    query, words = case
-    with pytest.raises(ProtocolError, match=words) as caught:
-        mcpkit.read_redirect(f"http://127.0.0.1:1/callback?{query}", "s",
-                             AS._replace(sends_iss=True))
-    assert "made_up" not in str(caught.value)
-
-
-def test_a_redirect_without_issuer_is_taken_from_a_server_that_never_said_it_sends_one():
-    assert mcpkit.read_redirect("http://127.0.0.1:1/callback?code=a+b&state=s#x", "s", AS) == "a b"
-    with pytest.raises(ProtocolError, match="comes from https://evil"):
-        mcpkit.read_redirect("http://x/?code=c&state=s&iss=https://evil", "s", AS)
-
-
-def test_the_code_challenge_is_that_of_the_example_in_rfc_7636():
-    assert mcpkit.build_code_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == (
-        "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
-
-
-def test_a_form_that_was_formatted_is_parsed_to_the_same():
-    for name in build_garbage(7, ["a", "=", "&", "+", " ", "%", "é", "\U0001f40d", "\0"], 200):
-        form = {"x" + name: name, "y": ""}
-        assert mcpkit.parse_form(mcpkit.format_form(form)) == form
-        assert dict(urllib.parse.parse_qsl(mcpkit.format_form(form), True)) == form
-
-
-def test_a_login_url_keeps_the_query_that_the_page_has():
-    issuer = AS._replace(authorization_endpoint="https://as/authorize?tenant=1")
-    client = mcpkit.ClientIdentity("c", None, "none", "http://127.0.0.1:1/callback")
-    url = mcpkit.build_login_url(issuer, client, "https://h/mcp", (), "s", "v")
-    query = dict(urllib.parse.parse_qsl(url.partition("?")[2]))
-    assert query == {
-        "tenant": "1", "response_type": "code", "client_id": "c", "state": "s",
-        "redirect_uri": client.redirect_uri, "resource": "https://h/mcp",
-        "code_challenge": mcpkit.build_code_challenge("v"), "code_challenge_method": "S256"}
-
-
-RECORD = mcpkit.TokenRecord("https://as", "https://h/mcp", mcpkit.ClientIdentity("c"), "old",
-                            scopes=("a", "b"), refresh_token="r", endpoints=("https://h/mcp",))
-TOKEN_ANSWERS = {
-    "all of it": ({"access_token": "t", "token_type": "bearer", "expires_in": 60, "scope": "a",
-                   "refresh_token": "n"},
-                  RECORD._replace(access_token="t", expires_at=160.0, granted=("a",),
-                                  refresh_token="n")),
-    "as little as can be": ({"access_token": "t", "token_type": "Bearer"},
-                            RECORD._replace(access_token="t", granted=("a", "b"))),
-    "odd members": ({"access_token": "t", "token_type": "Bearer", "expires_in": "60", "scope": 5,
-                     "refresh_token": 5}, RECORD._replace(access_token="t", granted=("a", "b"))),
-    "of a kind that nobody knows": ({"access_token": "t", "token_type": "mac"}, "no token that can"),
-    "that cannot stand in a header": ({"access_token": "a\r\nb"}, "no token that can be used"),
-    "nothing": ({}, "no token that can be used"),
-    "a list": ([], "no token that can be used"),
-    "a refusal in a 200": ({"error": "invalid_grant"}, "https://as refused: invalid_grant"),
-}
-
-
-@cases(TOKEN_ANSWERS)
-def test_the_answer_of_a_token_endpoint_is_taken_or_refused(case):
-    answer, outcome = case
-    found = find_error(mcpkit.parse_token_answer, 200, answer, RECORD, 100.0)
-    assert found == outcome if isinstance(outcome, mcpkit.TokenRecord) else outcome in str(found)
-
-
-def test_a_token_that_is_not_bound_to_our_key_is_refused_where_one_was_asked_for():
-    with pytest.raises(ProtocolError, match="not bound to our key"):
-        mcpkit.parse_token_answer(200, {"access_token": "t", "token_type": "Bearer"},
-                                  RECORD._replace(token_type="DPoP"), 0.0)
-
-
-def test_tokens_are_one_for_an_issuer_and_resource_and_one_for_an_endpoint():
-    tokens = mcpkit.Tokens([RECORD])
-    other = RECORD._replace(issuer="https://other", access_token="o")
-    tokens.put(other)
-    assert tokens.find("https://as", "https://h/mcp").endpoints == ()
-    assert tokens.find_endpoint("https://h/mcp") == other
-    assert tokens.find_endpoint("https://h/mcp2") is tokens.find_endpoint("https://h/") is None
-    read = mcpkit.parse_tokens(json.loads(mcpkit.format_message(tokens.to_json())))
-    assert read.to_json() == tokens.to_json() and read.find_endpoint("https://h/mcp") == other
-    assert read.drop(lambda record: record.issuer == "https://as") == 1
-
-
-DAMAGED = {
-    "no object": 5, "no client": {"client": None}, "a member too many": {"x": 1},
-    "a token that is none": {"access_token": None}, "no token": {"access_token": ""},
-    "a time that is none": {"expires_at": "soon"}, "scopes that are none": {"scopes": 5},
-    "an unknown kind": {"token_type": "mac"}, "a client that is none": {"client": []},
-    "a token that no header takes": {"access_token": "a\nb"},
-    "a kind that is none": {"token_type": []}, "a refresh that is none": {"refresh_token": 5},
-    "a secret that is none": {"client": {"client_id": "c", "client_secret": 5}},
-    "a method that is none": {"client": {"client_id": "c", "auth_method": []}},
-    "an endpoint that is none": {"endpoints": [{}]},
-}
-
-
-@cases(DAMAGED)
-def test_a_damaged_record_is_left_out_and_the_others_are_read(case):
-    whole = mcpkit.Tokens([RECORD]).to_json()["tokens"][0]
-    damaged = {**whole, **case} if isinstance(case, dict) else case
-    value = {"version": 1, "tokens": [damaged, {**whole, "issuer": "https://other"}]}
-    assert [entry["issuer"] for entry in mcpkit.parse_tokens(value).to_json()["tokens"]] == [
-        "https://other"]
-    assert mcpkit.parse_tokens([value]).to_json()["tokens"] == []
-
-
-def test_reading_challenges_costs_no_more_than_their_number():
-    assert is_linear(
-        lambda value: mcpkit.read_demand({"www-authenticate": value}),
-        lambda size: ", ".join(f"Bearer a{number}=1" for number in range(size)), 1000)
-
-
-ODD_VALUES = [None, True, 5, -1e300, 10 ** 400, "", "x", "https://as", "https://as/token", "S256",
-              "https://as:99999/", "https://as/\u0130", "https://as/a b\r\n", "https://[::1", [],
-              ["S256", None], [[]], {}, {"a": []}, "\ud800", "none", "DPoP", "https://h/a/mcp"]
-READERS = {
-    "resource": lambda value: mcpkit.parse_resource_metadata(value, "https://h/a/mcp"),
-    "issuer": lambda value: mcpkit.check_can_log_in(
-        mcpkit.parse_issuer_metadata(value, "https://as")),
-    "registration": lambda value: mcpkit.parse_registration(value, AS, "http://127.0.0.1:1/"),
-    "token": lambda value: mcpkit.parse_token_answer(200, value, RECORD, 1e9),
-    "record": mcpkit.parse_token_record,
-}
-MEMBERS = [*RESOURCE, *ISSUER_DOCUMENT, *mcpkit.TokenRecord._fields, "scopes_supported", "expires_in",
-           "token_endpoint_auth_methods_supported", "token_endpoint_auth_method", "client_id",
-           "client_secret", "error", "error_description", "scope"]
-
-
-@cases(READERS)
-def test_odd_documents_are_read_or_refused_and_never_crash(case):
-    choose = random.Random(11)
-    for _ in range(2000):
-        document = {**RESOURCE, **ISSUER_DOCUMENT, **{
-            name: choose.choice(ODD_VALUES) for name in choose.sample(MEMBERS, 3)}}
-        found = find_error(case, document)
-        assert not isinstance(found, ValueError) and not isinstance(found, UsageError)
-
-
-SIGNATURES = {
-    "plain numbers": (bytes.fromhex("300602010102017f"), "01".zfill(64) + "7f".zfill(64)),
-    "a leading zero": (b"\x30\x45\x02\x21\0" + b"\xff" * 32 + b"\x02\x20" + b"\x11" * 32,
-                       "ff" * 32 + "11" * 32),
-    "of another curve": (b"\x30\x64\x02\x30" + b"\x11" * 48 + b"\x02\x30" + b"\x11" * 48, None),
-    "cut off": (bytes.fromhex("30060201010201"), None),
-    "nothing": (b"", None),
-    "one number": (bytes.fromhex("3003020101"), None),
-}
-
-
-@cases(SIGNATURES)
-def test_a_signature_in_der_becomes_64_bytes_or_is_refused(case):
-    data, wanted = case
-    found = find_error(mcpkit.parse_signature, data)
-    assert isinstance(found, UsageError) if wanted is None else found.hex() == wanted
-
-
-# =============================================================================================
-# 20. TRANSCRIPTS
-# =============================================================================================
-
-def build_exchange(message=None, answer=b"", status=200, headers=None, sent=None, **members):
-    """Return an Exchange as an observer sees one."""
-    answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-    exchange = mcpkit.Exchange(
-        "POST", "http://127.0.0.1:8081/mcp", sent or {"Content-Type": "application/json"},
-        json.dumps(message).encode() if message is not None else b"", status,
-        {"date": "Mon"} if headers is None else headers, answer, len(answer), False, 0.1, None)
-    return exchange._replace(**members)
-
-
-def build_streamed(*messages, message=None, **members):
-    """Return an Exchange whose answer is a stream of messages."""
-    return build_exchange(message or call("ping"), b"".join(
-        mcpkit.format_event(json.dumps(part)) for part in messages),
-        headers={"content-type": "text/event-stream"}, is_stream=True, **members)
-
-
-def build_line_exchange(message, *lines, **members):
-    """Return an Exchange of stdio."""
-    return build_exchange(message, b"\n".join(lines), None, {}, method="stdio", url="",
-                          **{"request_headers": {}, **members})
-
-
-def say(result, request_id=1):
-    """Return a response."""
-    return {"jsonrpc": "2.0", "id": request_id, "result": result}
-
-
-def test_a_transcript_has_the_form_of_an_http_file():
-    exchanges = [
-        build_exchange(call("ping"), b'event: message\r\ndata: {"jsonrpc":"2.0"}\r\n\r\n',
-                       headers={"content-type": "text/event-stream", "date": "Mon"}),
-        build_exchange({"jsonrpc": "2.0", "method": "notifications/x"}, status=202),
-        build_exchange(None, b"no", 405, method="GET"),
-        build_exchange([1, 2], error="connection: closed", status=None, headers={}),
-        build_exchange(None, b'{"a":{}}', request_body=b"{", status=400, title="half of it"),
-        build_line_exchange(call("ping"), b"hello", b'{"id":1}'),
-    ]
-    assert mcpkit.format_transcript(exchanges) == """\
-### 1 \u00b7 ping
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-{
-  "jsonrpc": "2.0",
-  "id": 1,
-  "method": "ping"
-}
-
-HTTP/1.1 200 OK
-Content-Type: text/event-stream
-Date: <http-date>
-
-event: message
-data: {"jsonrpc":"2.0"}
-
-### 2 \u00b7 notifications/x
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-{
-  "jsonrpc": "2.0",
-  "method": "notifications/x"
-}
-
-HTTP/1.1 202 Accepted
-Date: <http-date>
-
-
-
-### 3 \u00b7 GET
-GET /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-
-
-HTTP/1.1 405 Method Not Allowed
-Date: <http-date>
-
-no
-
-### 4 \u00b7 a batch of 2
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-[
-  1,
-  2
-]
-
-# no answer: connection: closed
-
-### 5 \u00b7 half of it
-POST /mcp HTTP/1.1
-Host: 127.0.0.1:8081
-Content-Type: application/json
-
-{
-
-HTTP/1.1 400 Bad Request
-Date: <http-date>
-
-{
-  "a": {}
-}
-
-### 6 \u00b7 ping
-> {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-< hello
-< {"id":1}"""
-
-
-SEED = (ROOT / "samples" / "pong.http").read_text(encoding="utf-8")
-
-
-def test_what_is_read_from_a_transcript_is_written_as_the_same_bytes():
-    exchanges = mcpkit.parse_transcript(SEED)
-    assert [mcpkit.find_title_of(exchange) for exchange in exchanges] == [
-        "initialize", "notifications/initialized", "tools/list", "tools/call"]
-    assert mcpkit.format_transcript(exchanges) == SEED
-
-
-# A stream keeps its blank line at the end, all other bodies are without line ends there.
-KEPT_BODIES = {
-    "nothing": b"", "JSON": b'{"a":[1,"\\u202e",{}]}', "a list": b"[]", "half of JSON": b'{"a":',
-    "a page": b"<html>\n  <title>Sign in</title>\n\n</html>", "words": "Gr\u00fc\u00dfe".encode(),
-    "a number": b"1", "an escape": b"a\x1b[2J", "a lone CR": b"a\rb", "a tab": b"a\tb",
-    "what would begin an exchange": b"### 2 \xc2\xb7 x", "what would be an answer": b"HTTP/1.1 200",
-    "what would be a comment": b"# x\n// y", "a backslash": b"\\x41\n\\", "bytes": b"\x89PNG\xff\0",
-    "no character that ends a line": "a\u2028b\u0085c".encode(), "what stdio has": b"> a\n< b",
-}
-
-
-@pytest.mark.parametrize("body", KEPT_BODIES)
-def test_a_body_is_read_as_it_was_written(body):
-    body = KEPT_BODIES[body]
-    exchanges = [
-        build_exchange(None, body, headers={"content-type": "text/plain"}, request_body=body,
-                       seconds=0.0),
-        build_exchange(None, body + b"\n\n" if body else b"", is_stream=True, seconds=0.0,
-                       headers={"content-type": "text/event-stream"}, request_body=b"x"),
-        build_line_exchange(None, *body.split(b"\n"), request_body=body, seconds=0.0)]
-    exchanges = [exchange._replace(size=len(exchange.answer))
-                 for exchange in (exchanges if body else exchanges[:2])]
-    text = mcpkit.format_transcript(exchanges)
-    assert all(line.isprintable() for line in text.replace("\t", " ").split("\n"))
-    assert mcpkit.parse_transcript(text) == exchanges
-    assert mcpkit.parse_transcript(text.replace("\n", "\r\n")) == exchanges
-
-
-def test_garbage_in_bodies_is_read_as_it_was_written():
-    pieces = [b"#", b"\n", b" ", b"\\", b"HTTP/1.1 200", b"> ", b"// ", b"\x1b", b"\xff", b"{",
-              b"data: ", "\u2028".encode(), b"u12", b"### 1 x", b"\r", b"a"]
-    for body in build_garbage(8, pieces, 500):
-        body = body.replace(b"\r\n", b"\n").strip(b"\n")
-        kept = build_exchange(None, body, request_body=body, seconds=0.0, headers={})
-        text = mcpkit.format_transcript([kept, kept])
-        assert mcpkit.parse_transcript(text) == [kept, kept], text
-
-
-@table("broken", {
-    "within an event": b"data: 1\n\ndata: 2\n", "between two events": b"data: 1\n\n",
-    "before the first": b""})
-def test_a_stream_that_broke_off_does_so_again_when_it_is_read(broken):
-    kept = build_streamed(error="connection: closed", seconds=0.0)
-    kept = kept._replace(answer=broken, size=len(broken), request_body=b"x")
-    assert mcpkit.parse_transcript(mcpkit.format_transcript([kept, kept])) == [kept, kept]
-
-
-def test_an_answer_that_was_too_large_to_keep_says_so():
-    kept = build_exchange(None, b"{" * 10, size=70_000, seconds=0.0, request_body=b"x")
-    text = mcpkit.format_transcript([kept])
-    assert text.endswith("{{{{{{{{{{\n# cut: 70,000 bytes in all")
-    assert mcpkit.parse_transcript(text)[0].size == 70_000
-
-
-BY_HAND = """\ufeff// Somebody wrote this.
-POST /mcp
-# It matters.
-accept: application/json
-
-{"jsonrpc": "2.0",
-// the id is a string
- "id": "a", "method": "ping"}
-
-### what came of it
-GET http://h:1/x?y
-
-###
-"""
-
-
-def test_a_transcript_by_hand_needs_no_version_no_number_and_no_answer():
-    for text in (BY_HAND, BY_HAND.replace("\n", "\r\n")):
-        first, second = mcpkit.parse_transcript(text)
-        assert (first.method, first.url, first.title, first.status) == (
-            "POST", "http://localhost/mcp", "", None)
-        assert first.request_headers == {"accept": "application/json"}
-        assert json.loads(first.request_body) == call("ping", None, "a")
-        assert (second.method, second.url, second.title) == (
-            "GET", "http://h:1/x?y", "what came of it")
-
-
-def test_a_url_in_the_query_of_a_transcript_is_of_the_query():
-    exchange, = mcpkit.parse_transcript("GET /x?u=http://y HTTP/1.1\nHost: h\n")
-    assert exchange.url == "http://h/x?u=http://y"
-
-
-@table("text, said", {
-    "no request": ("### 1 \u00b7 x\n\nhello\n", "line 3 is no request"),
-    "no header": ("POST /mcp HTTP/1.1\nHost: h\n{}\n", "line 3 is no header"),
-    "no address": ("\nGET http://[::1 HTTP/1.1\n", "line 2 asks for what is no http URL"),
-    "no host": ("GET /\nHost: a@b\n", "line 1 asks for what is no http URL: a@b/"),
-    "a host that holds more": ("GET /c\nHost: a/b\n", "line 1 asks for what is no http URL: a/b/c"),
-    "no path": ("GET c\nHost: a\n", "line 1 asks for what is no http URL: ac"),
-    "neither of the marks": ("> {}\nhello\n", "line 2 of stdio begins with neither > nor <"),
-    "no character": ("POST /\n\n\\\\ud800\n", "line 1 begins an exchange with an escape")})
-def test_what_is_no_transcript_is_told_by_its_line(text, said):
-    with pytest.raises(UsageError, match=re.escape(said)):
-        mcpkit.parse_transcript(text)
-
-
-SECRETS = {"Authorization": "Bearer s3cr3t-one", "X-Api-Key": "s3cr3t-two",
-           "Cookie": "a=s3cr3t-3", "Mcp-Session-Id": "s3cr3t-four", "X-Other": "'fine' $HOME"}
-
-
-def build_secret_exchange():
-    """Return an Exchange that is full of secrets."""
-    return build_exchange(
-        call("x", {"password": "s3cr3t-five", "note": "s3cr3t-one", "_meta": {
-            "progressToken": "mine", "accessToken": "s3cr3t-9"}}), b"you are s3cr3t-two",
-        sent=SECRETS, headers={"set-cookie": "b=s3cr3t-six; Path=/", "mcp-session-id": "s3cr3t-7"},
-        url="http://h/mcp?access_token=s3cr3t-8&x=1")
-
-
-def test_no_secret_is_in_a_transcript_or_a_curl_command():
-    exchange = build_secret_exchange()
-    text = mcpkit.format_transcript([exchange, build_exchange({"method": "household"})],
-                                    ["household"])
-    assert "s3cr3t" not in text and "household" not in text
-    for shown in ("Authorization: Bearer <secret-2>", "Cookie: <secret-4>", "X-Api-Key: <secret-3>",
-                  "Mcp-Session-Id: <session-5>", "Set-Cookie: <secret-6>",
-                  '"note": "<secret-2>"', "you are <secret-3>", "x=1", "Mcp-Session-Id: <session-7>",
-                  '"progressToken": "mine"', "X-Other: 'fine' $HOME", '"method": "<secret-1>"'):
-        assert shown in text
-    assert len(set(re.findall(mcpkit.PLACEHOLDER, text))) == 10
-    curl = mcpkit.format_curl(exchange._replace(request_body=b"{}"))
-    assert '-H "Authorization: $AUTHORIZATION"' in curl and "s3cr3t" not in curl
-    assert "-H \"Mcp-Session-Id: $MCP_SESSION_ID\"" in curl
-
-
-def test_the_placeholders_of_a_transcript_are_kept_and_new_ones_go_on_from_them():
-    text = mcpkit.format_transcript([build_secret_exchange()])
-    exchanges = mcpkit.parse_transcript(text)
-    assert mcpkit.format_transcript(exchanges) == text
-    more = mcpkit.format_transcript([*exchanges, build_exchange(sent={"X-Token": "another"})])
-    assert more.startswith(text) and "X-Token: <secret-10>" in more
-
-
-def test_a_text_full_of_secrets_has_none_left_and_those_of_headers_nowhere():
-    many = [{"token": f"s3cr3t-{number}"} for number in range(1000)]
-    later = build_exchange(call("ping"), b"s3cr3t-of-a-header, s3cr3t-1, s3cr3t-1st",
-                           sent={"X-Token": "s3cr3t-of-a-header"})
-    text = mcpkit.format_transcript([build_exchange(call("x", many), say(many)), later])
-    assert text.count("s3cr3t") == 0
-
-
-@table("function, build", {
-    "a body of line ends": (lambda data: mcpkit.format_body(data, mcpkit.Redaction()),
-                            lambda size: b"\r" * size),
-    "secrets": (lambda data: mcpkit.format_transcript([build_exchange(call("x"), data)] * 4),
-                lambda size: json.dumps([{"token": f"{number:9}"} for number in range(size)]).encode()),
-    "names in names": (lambda data: differ(*[build_exchange(call("x"), data)] * 2),
-                       lambda size: json.dumps({"result": {"n" * size * 8: [*range(size)]}}).encode())})
-def test_writing_and_comparing_answers_costs_no_more_than_their_length(function, build):
-    assert is_linear(function, build, 1000)
-
-
-@pytest.mark.parametrize("text", ["# cut: , bytes in all", f"# cut: {'9' * 5000} bytes in all",
-                                  f"<secret-{'9' * 5000}>", f"<session-{'9' * 5000}>"])
-def test_no_number_in_an_answer_or_a_transcript_is_too_long_for_a_transcript(text):
-    written = mcpkit.format_transcript([build_exchange(call("ping"), text.encode(),
-                                                       headers={"x-token": text})])
-    assert mcpkit.format_transcript(mcpkit.parse_transcript(written)) == written
-    assert len(mcpkit.parse_transcript(f"GET / HTTP/1.1\n\n{text}\n")) == 1
-
-
-ANSWER = {"tools": [{"name": "a", "title": "A"}, {"name": "b"}], "n": 1, "_meta": {"x/y": "z"}}
-
-
-def differ(was, now, *ignored):
-    """Return where two answers differ, as it is printed."""
-    return [str(difference) for difference in mcpkit.compare_answers(
-        was, now, mcpkit.build_ignored(ignored))]
-
-
-@table("change, said", {
-    "nothing": ({}, []),
-    "the order of what has names": ({"tools": ANSWER["tools"][::-1]}, []),
-    "a value": ({"n": 2}, ["result.n: was 1, is 2"]),
-    "a kind of value": ({"n": True}, ["result.n: was 1, is true"]),
-    "a member more": ({"m": None}, ["result.m: was absent, is null"]),
-    "an item that has gone": ({"tools": ANSWER["tools"][:1]}, [
-        'result.tools[b]: was {"name": "b"}, is absent']),
-    "a member far within": ({"tools": [{"name": "a", "title": "\x1b"}, {"name": "b"}]}, [
-        'result.tools[a].title: was A, is \\x1b']),
-    "a name with dots": ({"_meta": {}}, ["result._meta.x/y: was z, is absent"]),
-    "what differs each time": ({"taskId": "7", "nextCursor": "8"}, [])})
-def test_answers_are_compared_member_by_member(change, said):
-    was = build_exchange(call("x"), say(ANSWER))
-    now = build_streamed(say({**ANSWER, **change}))._replace(headers={})
-    assert differ(was, now) == said
-    assert differ(was, now, "result") == [] == differ(was, now, "result.*")
-
-
-@table("patterns, left", {
-    "a name, wherever it is": (["title"], ["result.tools[a].x"]),
-    "a path": (["result.tools[a].x"], ["result.title", "result.tools[a].title"]),
-    "any item of a list": (["result.tools[*]"], ["result.title"]),
-    "what only begins so": (["result.tool", "tit"], [
-        "result.title", "result.tools[a].title", "result.tools[a].x"])})
-def test_what_is_ignored_is_named_by_a_path(patterns, left):
-    was, now = (build_exchange(call("x"), say({"title": n, "tools": [
-        {"name": "a", "title": n, "x": n}]})) for n in (1, 2))
-    assert [line.partition(":")[0] for line in differ(was, now, *patterns)] == left
-
-
-@table("was, now, said", {
-    "a status": (build_exchange(status=200), build_exchange(status=404), [
-        "status: was 200, is 404"]),
-    "a date": (build_exchange(), build_exchange(headers={"date": "Tue", "server": "x"}), []),
-    "a media type": (
-        build_exchange(headers={"content-type": "Text/HTML; charset=x"}),
-        build_exchange(headers={"content-type": "text/plain"}), [
-            "headers.content-type: was Text/HTML; charset=x, is text/plain"]),
-    "another session": (build_exchange(headers={"mcp-session-id": "<session-1>"}),
-                        build_exchange(headers={"mcp-session-id": "7"}), []),
-    "no session": (build_exchange(headers={"mcp-session-id": "<session-1>"}), build_exchange(), [
-        "headers.mcp-session-id: was <session-1>, is absent"]),
-    "a text": (build_exchange(None, b"a\n"), build_exchange(None, b"b"), ["body: was a, is b"]),
-    "an error in the place of a result": (
-        build_exchange(None, say({})), build_exchange(None, {"id": 1, "error": {"code": 5}}), [
-            "result: was {}, is absent", 'error: was absent, is {"code": 5}']),
-    "another id": (build_exchange(None, say({}, 1)), build_exchange(None, say({}, "1")), [
-        "id: was 1, is 1"]),
-    "no answer": (build_exchange(), build_exchange(status=None, error="connection: closed"), [
-        "answer: was complete, is connection: closed"]),
-    "another notification": (
-        build_streamed({"method": "n", "params": {"x": 1}}, {"method": "n"}, say({})),
-        build_streamed({"method": "n", "params": {"x": 2}}, {"method": "m"}, say({})), [
-            "n[1].params.x: was 1, is 2"]),
-    "other lines than messages": (build_line_exchange(call("x"), b"hello", b'{"id":1,"result":{}}'),
-                                  build_line_exchange(call("x"), b'{"id":1,"result":{}}'), []),
-    "stdio and HTTP": (build_line_exchange(call("x"), b'{"id":1,"result":{}}'),
-                       build_exchange(call("x"), say({})), []),
-})
-def test_answers_are_compared_in_what_a_client_looks_at(was, now, said):
-    assert differ(was, now) == said
-
-
-def test_a_client_carries_over_what_a_server_gave_out():
-    opened = build_exchange(call("initialize"), say({"protocolVersion": "2025-11-25"}),
-                            headers={"mcp-session-id": "<session-1>"})
-    carried = mcpkit.Carried()
-    carried.learn(opened, opened._replace(
-        headers={"mcp-session-id": "new"},
-        answer=json.dumps(say({"protocolVersion": "2025-06-18"})).encode()))
-    asked = build_streamed({"id": "q", "method": "roots/list"}, say({"requestState": "old"}))
-    carried.learn(asked, build_streamed({"id": 7, "method": "roots/list"},
-                                        say({"requestState": "now"})))
-    sent = carried.apply(build_exchange(
-        call("x", {"requestState": "old", "_meta": {"v": "2025-11-25"}}),
-        sent={"Mcp-Session-Id": "<session-1>", "MCP-Protocol-Version": "2025-11-25",
-              "Authorization": "Bearer <secret-2>"}))
-    assert sent.request_headers == {"Mcp-Session-Id": "new", "MCP-Protocol-Version": "2025-06-18"}
-    assert json.loads(sent.request_body)["params"] == {
-        "requestState": "now", "_meta": {"v": "2025-11-25"}}
-    assert json.loads(carried.apply(build_exchange(say({}, "q"))).request_body) == say({}, 7)
-    assert carried.apply(build_exchange(None, request_body=b"{")).request_body == b"{"
-
-
-# =============================================================================================
-# 21. HTTP CLIENT
-# =============================================================================================
-
-class Asked(typing.NamedTuple):
+class MockRequest(typing.NamedTuple):
     """One request as a scripted peer got it."""
 
     method: str
@@ -9796,7 +6921,7 @@ class Peer:
             is_form = headers.get("content-type") == "application/x-www-form-urlencoded"
             read = (lambda data: dict(urllib.parse.parse_qsl(data.decode()))) if is_form else (
                 json.loads)
-            asked = Asked(line[0], line[1], headers, read(body) if body else {})
+            asked = MockRequest(line[0], line[1], headers, read(body) if body else {})
             self.asked.append(asked)
             answer = self.answer(asked)
             for part in [answer] if isinstance(answer, bytes) else answer:
@@ -9951,7 +7076,7 @@ class ScriptedSocket:
         self.is_closed = True
 
 
-WAY = mcpkit.Way("http", "h", 80, None)
+WAY = mcpkit.Route("http", "h", 80, None)
 
 
 def exchange(*pieces, method="POST", **options):
@@ -10524,9 +7649,8 @@ def test_a_coding_that_nobody_asked_for_is_named():
 
 
 # =============================================================================================
-# 22. CLIENT TRANSPORTS
+# 16. CLIENT TRANSPORTS
 # =============================================================================================
-
 def legacy_peer(asked, session=None, **answers):
     """Answer as a legacy server does; `answers` by method with slashes as underscores."""
     method = asked.message.get("method", asked.method)
@@ -10687,7 +7811,7 @@ def stay_open_in_chunks(data):
     OPEN_END.wait(WAIT)
 
 
-ANSWERS = {
+CLIENT_ANSWERS = {
     "JSON": lambda asked: http_answer(result(asked, {"ok": 1})),
     "C31 a content type in capitals": lambda asked: http_answer(
         result(asked, {"ok": 1}), "200 OK", "Application/JSON; charset=utf-8"),
@@ -10713,14 +7837,14 @@ ANSWERS = {
 }
 
 
-@cases(ANSWERS)
+@cases(CLIENT_ANSWERS)
 def test_an_answer_is_found_in_whatever_form_it_comes(case):
     with Peer(lambda asked: legacy_peer(asked, x_y=case)) as peer:
         with Client(peer.url, era="legacy", timeout=WAIT) as client:
             assert client.request("x/y") == {"ok": 1}
 
 
-BAD_ANSWERS = {
+REFUSED_ANSWERS = {
     "C27 a stream that ends": (lambda asked: stream_answer(event(
         {"jsonrpc": "2.0", "method": "notifications/progress"})),
         mcpkit.ProtocolError, "the stream ended before the response to request 2"),
@@ -10759,7 +7883,7 @@ BAD_ANSWERS = {
 }
 
 
-@cases(BAD_ANSWERS)
+@cases(REFUSED_ANSWERS)
 def test_a_bad_answer_is_an_error_that_says_what_was_seen(case):
     answer, kind, words = case
     with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
@@ -10853,840 +7977,8 @@ def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
 
 
 # =============================================================================================
-# 23. LOGIN
+# 17. CLIENT
 # =============================================================================================
-
-class Issuer(Peer):
-    """An authorization server that knows one person, and checks every word of the clients.
-
-    `metadata` is what it publishes, `redirects` what its redirects say in place of what they
-    should, `scopes` what each token that is alive may do.
-    """
-
-    def __init__(self, path="", tls=None, **changes):
-        super().__init__(self.serve, tls)
-        self.name = self.origin + path
-        self.metadata = {
-            "issuer": self.name, "authorization_endpoint": self.name + "/authorize?by=name",
-            "token_endpoint": self.name + "/token",
-            "registration_endpoint": self.name + "/register",
-            "scopes_supported": ["read", "write", "offline_access"],
-            "token_endpoint_auth_methods_supported": ["client_secret_basic"],
-            "authorization_response_iss_parameter_supported": True,
-            "code_challenge_methods_supported": ["S256"], **changes}
-        self.metadata_urls = mcpkit.list_issuer_metadata_urls(self.name)[:1]
-        self.clients, self.logins, self.scopes, self.refresh_tokens = {}, {}, {}, {}
-        self.redirects, self.expires_in, self.nonce = {}, 3600, None
-        self.keys = (f"{self.port}-{number}" for number in itertools.count(1))
-
-    def serve(self, asked):
-        path, _, query = asked.path.partition("?")
-        base = urllib.parse.urlsplit(self.name).path
-        if self.origin + path in self.metadata_urls:
-            return http_answer(mcpkit.without_none(self.metadata))
-        serve = {base + "/authorize": self.serve_page, base + "/register": self.serve_register,
-                 base + "/token": self.serve_token}.get(path)
-        return http_answer(b"<p>no", "404 Not Found", "text/html") if serve is None else serve(
-            asked, dict(urllib.parse.parse_qsl(query)))
-
-    def serve_register(self, asked, _):
-        if asked.message.get("application_type") != "native":
-            return http_answer({"error": "invalid_redirect_uri"}, "400 Bad Request")
-        key = next(self.keys)
-        self.clients[f"client-{key}"] = f"secret-{key}", asked.message["redirect_uris"]
-        return http_answer({"client_id": f"client-{key}", "client_secret": f"secret-{key}"},
-                           "201 Created")
-
-    def serve_page(self, asked, query):
-        assert query["by"] == "name" and query["code_challenge_method"] == "S256"
-        assert query["redirect_uri"] in self.clients[query["client_id"]][1]
-        code = "code " + next(self.keys)
-        self.logins[code] = query
-        answer = {"code": code, "state": query["state"], "iss": self.name, **self.redirects}
-        location = query["redirect_uri"] + "?" + urllib.parse.urlencode(
-            mcpkit.without_none(answer))
-        return http_answer(b"", "302 Found", "text/plain", f"Location: {location}")
-
-    def serve_token(self, asked, _):
-        form, proof = asked.message, asked.headers.get("dpop")
-        if self.nonce and self.nonce not in read_jwt(proof)[1].values():
-            return http_answer({"error": "use_dpop_nonce"}, "400 Bad Request", "application/json",
-                               f"DPoP-Nonce: {self.nonce}")
-        serve = {"authorization_code": self.redeem, "refresh_token": self.refresh}.get(
-            form["grant_type"], self.give_directly)
-        scope = serve(form, self.find_client(asked))
-        if scope is None:
-            return http_answer({"error": "invalid_grant"}, "400 Bad Request")
-        token, key = f"token-{next(self.keys)}", f"refresh-{next(self.keys)}"
-        self.scopes[token], self.refresh_tokens[key] = scope.split(), (scope, form["resource"])
-        return http_answer({"access_token": token, "token_type": "DPoP" if proof else "Bearer",
-                            "expires_in": self.expires_in, "refresh_token": key, "scope": scope})
-
-    def find_client(self, asked):
-        scheme, _, pair = asked.headers.get("authorization", "").partition(" ")
-        assert scheme == "Basic" and "client_secret" not in asked.message
-        client_id, secret = mcpkit.base64.b64decode(pair).decode().split(":")
-        assert self.clients[client_id][0] == secret
-        return client_id
-
-    def redeem(self, form, client_id):
-        login = self.logins.pop(form["code"])
-        assert [form["redirect_uri"], form["resource"]] == [login["redirect_uri"],
-                                                            login["resource"]]
-        assert client_id == login["client_id"]
-        assert mcpkit.build_code_challenge(form["code_verifier"]) == login["code_challenge"]
-        return login.get("scope", "")
-
-    def refresh(self, form, _):
-        scope, resource = self.refresh_tokens.pop(form["refresh_token"], (None, None))
-        assert resource in (None, form["resource"])
-        return scope
-
-    def give_directly(self, form, _):
-        return form.get("scope", "")
-
-    @property
-    def log(self):
-        """What was asked, in short: paths, and the grants at the token endpoint."""
-        return [asked.message.get("grant_type") or asked.path.partition("?")[0].rpartition("/")[2]
-                for asked in self.asked]
-
-
-class Vault(Peer):
-    """An MCP server that wants tokens of an Issuer: `read` for all, `write` for calls."""
-
-    def __init__(self, issuer):
-        super().__init__(self.serve, issuer.tls)
-        self.issuer, self.nonce = issuer, None
-        self.metadata = {"resource": self.url, "authorization_servers": [issuer.name]}
-        self.metadata_path = "/.well-known/oauth-protected-resource/mcp"
-
-    def serve(self, asked):
-        if asked.path == self.metadata_path:
-            return http_answer(self.metadata)
-        if asked.method == "GET":
-            return http_answer(b"<p>no", "404 Not Found", "text/html")
-        token = asked.headers.get("authorization", " ").split(" ")[1]
-        if token not in self.issuer.scopes:
-            return self.refuse("401 Unauthorized", scope="read")
-        if self.nonce and read_jwt(asked.headers["dpop"])[1].get("nonce") != self.nonce:
-            return self.refuse("401 Unauthorized", f"DPoP-Nonce: {self.nonce}",
-                               error="use_dpop_nonce")
-        wanted = "write" if asked.message.get("method") == "tools/call" else "read"
-        if wanted not in self.issuer.scopes[token]:
-            return self.refuse("403 Forbidden", error="insufficient_scope", scope=wanted)
-        return modern_peer(asked, x_y=lambda asked: http_answer(result(asked, {"ok": 1})),
-                           tools_list=lambda asked: http_answer(result(asked, {"tools": []})),
-                           tools_call=lambda asked: http_answer(result(asked, {"content": []})))
-
-    def refuse(self, status, *headers, **params):
-        params["resource_metadata"] = self.url.replace("/mcp", self.metadata_path)
-        challenge = mcpkit.format_challenge("Bearer", params)
-        return http_answer(b"<p>Log in!", status, "text/html", f"WWW-Authenticate: {challenge}",
-                           *headers)
-
-
-def read_jwt(text):
-    """Return the header and the claims of a signed token."""
-    return [json.loads(mcpkit.base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
-            for part in text.split(".")[:2]]
-
-
-def browse(url):
-    """Go to a URL as a browser does, and return where that leads."""
-    parts = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(parts.netloc, timeout=WAIT)
-    with contextlib.closing(connection):
-        connection.request("GET", f"{parts.path}?{parts.query}")
-        with connection.getresponse() as response:
-            return response.headers["Location"]
-
-
-@contextlib.contextmanager
-def guarded(path="", **changes):
-    """Yield an Issuer and a Vault; `changes` are of the issuer's metadata."""
-    with Issuer(path, **changes) as issuer, Vault(issuer) as server:
-        yield issuer, server
-
-
-def log_in(server, auth=None, **options):
-    """Return a Client that logs in by itself."""
-    return Client(server.url, auth=auth or mcpkit.OAuth(authorize=browse, timeout=WAIT, **options),
-                  timeout=WAIT)
-
-
-def list_leaks(issuer, server):
-    """Return what either side was told that only the other should know."""
-    told = {side: str([(asked.path, asked.headers, asked.message) for asked in side.asked])
-            for side in (issuer, server)}
-    secrets = [*issuer.refresh_tokens, *(secret for secret, _ in issuer.clients.values()), "code "]
-    return [text for text in secrets if text in told[server]] + [
-        token for token in issuer.scopes if token in told[issuer]]
-
-
-FULL_LOGIN = ["oauth-authorization-server", "register", "authorize", "authorization_code"]
-
-
-def test_a_person_logs_in_once_and_the_token_serves_all_requests():
-    with guarded() as (issuer, server), log_in(server) as client:
-        assert client.list_tools() == [] and client.request("x/y") == {"ok": 1}
-        assert client.era == "modern"
-    assert issuer.log == FULL_LOGIN
-    assert server.methods == ["server/discover", "GET", "server/discover", "tools/list", "x/y"]
-    asked = issuer.asked[1].message
-    assert asked["grant_types"] == ["authorization_code", "refresh_token"]
-    query = dict(urllib.parse.parse_qsl(issuer.asked[2].path.partition("?")[2]))
-    assert (query["scope"], query["resource"]) == ("read offline_access", server.url)
-    assert list_leaks(issuer, server) == []
-
-
-def test_a_token_that_has_ended_is_refreshed_once_and_its_successor_after_it():
-    with guarded() as (issuer, server), log_in(server) as client:
-        for _ in range(2):
-            issuer.scopes.clear()
-            assert client.request("x/y") == {"ok": 1}
-    assert issuer.log == FULL_LOGIN + ["oauth-authorization-server", "refresh_token"] * 2
-    assert len(issuer.refresh_tokens) == 1 and list_leaks(issuer, server) == []
-
-
-def test_a_token_that_is_about_to_end_is_refreshed_before_it_is_used():
-    with guarded() as (issuer, server):
-        issuer.expires_in = 1
-        with log_in(server) as client:
-            issuer.expires_in = 3600
-            client.request("x/y")
-            client.request("x/y")
-    assert issuer.log.count("refresh_token") == 2        # at once, as it was so short, and never more
-    assert [asked for asked in server.asked if asked.method == "GET"] == server.asked[1:2]
-
-
-def test_a_refresh_that_is_refused_leads_to_another_login():
-    with guarded() as (issuer, server), log_in(server) as client:
-        issuer.scopes.clear()
-        issuer.refresh_tokens.clear()
-        assert client.request("x/y") == {"ok": 1}
-    assert issuer.log == FULL_LOGIN + ["oauth-authorization-server", "refresh_token", "authorize",
-                                       "authorization_code"]
-
-
-def test_a_call_that_needs_more_scopes_logs_in_for_all_that_were_ever_wanted():
-    with guarded() as (issuer, server), log_in(server) as client:
-        assert client.call_tool("x") == {"content": []}
-        assert client.request("x/y") == {"ok": 1}
-    query = dict(urllib.parse.parse_qsl(issuer.asked[-2].path.partition("?")[2]))
-    assert set(query["scope"].split()) == {"read", "write", "offline_access"}
-    assert issuer.log.count("authorize") == 2
-
-
-def test_the_command_that_logs_in_is_one_that_a_shell_takes_as_it_is():
-    with guarded() as (issuer, server), log_in(server) as client:
-        auth = mcpkit.OAuth(grant="stored", store=client._auth._store)
-        server.refuse = lambda *_, **__: Vault.refuse(
-            server, "403 Forbidden", error="insufficient_scope", scope="a;$(b)")
-        with pytest.raises(ProtocolError, match=r" --scope 'a;\$\(b\)'$"):
-            log_in(server, auth).call_tool("x")
-
-
-def test_scopes_that_the_token_has_already_are_not_asked_for_again():
-    with guarded() as (issuer, server), log_in(server) as client:
-        server.refuse = lambda *_, **__: Vault.refuse(
-            server, "403 Forbidden", error="insufficient_scope", scope="read")
-        with pytest.raises(ProtocolError, match="another login would give no more"):
-            client.call_tool("x")
-    assert issuer.log.count("authorize") == 1
-
-
-def test_a_server_that_always_wants_more_gets_three_logins():
-    with guarded() as (issuer, server), log_in(server) as client:
-        numbers = iter(range(99))
-        server.refuse = lambda *_, **__: Vault.refuse(
-            server, "403 Forbidden", error="insufficient_scope", scope=f"s{next(numbers)}")
-        with pytest.raises(ProtocolError, match="HTTP 403"):
-            client.call_tool("x")
-    assert issuer.log.count("authorize") == 1 + mcpkit.MAX_CHALLENGES
-
-
-def test_a_token_that_is_refused_as_soon_as_it_was_given_ends_it():
-    with guarded() as (issuer, server):
-        issuer.redeem = lambda *_: issuer.scopes.clear() or "read"
-        server.issuer = type("Nobody", (), {"scopes": {}})
-        with pytest.raises(ProtocolError, match="refuses .* the token that .* has just given"):
-            log_in(server).connect()
-    assert issuer.log.count("authorize") == 1
-
-
-def test_a_403_that_is_not_about_scopes_is_the_answer():
-    with guarded() as (issuer, server), log_in(server) as client:
-        server.refuse = lambda *_, **__: http_answer(b"", "403 Forbidden", "text/plain")
-        with pytest.raises(ProtocolError, match="no MCP answer: HTTP 403"):
-            client.call_tool("x")
-    assert issuer.log == FULL_LOGIN
-
-
-REFUSED_ISSUERS = {
-    "of another name": ({"issuer": "https://honest.example"}, "they must be equal"),
-    "of another spelling": ({"issuer": "http://127.0.0.1:1/"}, "they must be equal"),
-    "without PKCE": ({"code_challenge_methods_supported": None}, "PKCE with S256"),
-    "whose page is elsewhere": ({"authorization_endpoint": "http://evil.example"}, "https URL"),
-    "without registration": ({"registration_endpoint": None}, "registers no clients by itself"),
-}
-
-
-@cases(REFUSED_ISSUERS)
-def test_a_refused_issuer_hears_nothing_from_us(case):
-    changes, words = case
-    with guarded(**changes) as (issuer, server):
-        with pytest.raises(ProtocolError, match=words):
-            log_in(server).connect()
-    assert issuer.log == FULL_LOGIN[:1]
-
-
-FORGED_REDIRECTS = {
-    "another issuer": {"iss": "https://evil.example"}, "no issuer": {"iss": None},
-    "another state": {"state": "x"}, "an error": {"error": "access_denied"},
-}
-
-
-@cases(FORGED_REDIRECTS)
-def test_the_code_of_a_forged_redirect_is_not_redeemed(case):
-    with guarded() as (issuer, server):
-        issuer.redirects = case
-        with pytest.raises(ProtocolError):
-            log_in(server).connect()
-    assert issuer.log == FULL_LOGIN[:3]
-
-
-def test_a_resource_of_another_name_is_refused_before_its_issuer_is_asked():
-    with guarded() as (issuer, server):
-        server.metadata["resource"] = "https://evil.example/mcp"
-        with pytest.raises(ProtocolError, match="meant for somebody else"):
-            log_in(server).connect()
-    assert issuer.asked == []
-
-
-def test_every_place_of_metadata_is_tried_in_order_and_named_with_its_status():
-    with Issuer("/t1") as issuer, Vault(issuer) as server:
-        server.metadata_path, issuer.metadata_urls = "/elsewhere", []
-        server.refuse = lambda *_, **__: http_answer(b"", "401 Unauthorized", "text/plain")
-        with pytest.raises(ProtocolError) as caught:
-            log_in(server).connect()
-        wanted = [f"http://127.0.0.1:{server.port}{path} gave HTTP 404, text/html" for path in (
-            "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource",
-            "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")]
-        assert str(caught.value).partition("was found: ")[2].split("; ") == wanted
-        server.metadata_path = "/.well-known/oauth-protected-resource"
-        with pytest.raises(ProtocolError) as caught:
-            log_in(server).connect()
-        assert [asked.path for asked in issuer.asked] == [
-            "/.well-known/oauth-authorization-server/t1", "/.well-known/openid-configuration/t1",
-            "/t1/.well-known/openid-configuration"]
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_each_of_the_three_places_of_issuer_metadata_is_good(place):
-    with guarded("/t1") as (issuer, server):
-        issuer.metadata_urls = mcpkit.list_issuer_metadata_urls(issuer.name)[place:place + 1]
-        with log_in(server) as client:
-            assert client.list_tools() == []
-
-
-def test_a_server_that_fails_ends_the_search_for_metadata():
-    with guarded() as (issuer, server):
-        asked = []
-        issuer.answer = lambda request: asked.append(request.path) or http_answer(
-            b"", "503 Busy", "text/plain")
-        with pytest.raises(ProtocolError, match="fails: .*oauth-authorization-server gave HTTP 503"):
-            log_in(server).connect()
-    assert asked == ["/.well-known/oauth-authorization-server"]
-
-
-def test_a_server_without_resource_metadata_is_its_own_issuer():
-    with Issuer() as issuer:
-        server = Vault(issuer)
-        server.metadata_path = "/nowhere"
-        issuer.serve, serve = server.serve, issuer.serve
-        issuer.answer = lambda asked: (server.serve if asked.path == "/mcp" else serve)(asked)
-        server.refuse = lambda *_, **__: http_answer(b"", "401 Unauthorized", "text/plain")
-        issuer.scopes = collections.defaultdict(lambda: ["read"], issuer.scopes)
-        with log_in(issuer, scopes=["read"]) as client:
-            assert client.list_tools() == []
-        server.__exit__()
-
-
-def test_a_new_issuer_gets_a_new_registration_and_nothing_of_the_old_one():
-    with guarded() as (old, server), Issuer() as new, log_in(server) as client:
-        server.metadata["authorization_servers"] = [new.name]
-        server.issuer = new
-        assert client.request("x/y") == {"ok": 1}
-    assert new.log == FULL_LOGIN and old.log == FULL_LOGIN
-    told = str([(asked.path, asked.headers, asked.message) for asked in new.asked])
-    assert not any(text in told for text in (*old.scopes, *old.clients, *old.refresh_tokens))
-
-
-def test_a_client_that_was_registered_by_hand_is_used_with_its_own_issuer_only():
-    with guarded(registration_endpoint=None) as (issuer, server), Issuer() as new:
-        issuer.clients["mine"] = "my%3Asecret", [mcpkit.DEFAULT_REDIRECT]
-        with log_in(server, client_id="mine", client_secret="my:secret") as client:
-            server.metadata["authorization_servers"] = [new.name]
-            issuer.scopes.clear()
-            with pytest.raises(ProtocolError, match="known to .* nothing was sent"):
-                client.request("x/y")
-    assert "register" not in issuer.log and new.asked == []
-
-
-def test_a_client_that_describes_itself_is_not_registered():
-    url = "https://app.example/client.json"
-    with guarded(client_id_metadata_document_supported=True) as (issuer, server):
-        issuer.clients[url] = None, [mcpkit.DEFAULT_REDIRECT]
-        issuer.find_client = lambda asked: asked.message["client_id"]
-        with log_in(server, client_metadata_url=url) as client:
-            assert client.list_tools() == []
-    assert "register" not in issuer.log
-    with pytest.raises(UsageError, match="https URL with a path"):
-        mcpkit.OAuth(client_metadata_url="https://app.example")
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_our_own_server_sends_our_client_to_the_issuer_in_both_eras(era):
-    with Issuer() as issuer:
-        def verify(token):
-            return Principal("ada", issuer.scopes[token]) if token in issuer.scopes else None
-
-        server = Server("vault", sessions=True, auth=Auth(
-            verify, authorization_servers=[issuer.name], scopes=["read"]))
-        @server.tool(scopes=["write"])
-        def whoami(ctx: Context) -> str:
-            return ctx.principal.subject
-
-        auth = mcpkit.OAuth(authorize=browse, timeout=WAIT)
-        with mcpkit.HTTPService(server, port=0) as service, Client(
-                service.url, era=era, auth=auth, timeout=WAIT) as client:
-            assert client.list_tools() == []
-            issuer.scopes.clear()
-            assert client.call_tool("whoami")["content"][0]["text"] == "ada"
-            assert [tool["name"] for tool in client.list_tools()] == ["whoami"]
-            assert (client.session_id is None) == (era == "modern")
-    assert issuer.log[4:] == ["oauth-authorization-server", "refresh_token",
-                              "oauth-authorization-server", "authorize", "authorization_code"]
-
-
-def test_nobody_logs_in_only_to_end_a_session():
-    with guarded() as (issuer, server):
-        serve = server.serve
-        server.answer = lambda asked: (
-            serve(asked) if asked.method == "GET" or "authorization" not in asked.headers
-            else legacy_peer(asked, session="s") if issuer.scopes else server.refuse("401 No"))
-        with log_in(server) as client:
-            assert client.session_id == "s"
-            issuer.scopes.clear()
-    assert issuer.log == FULL_LOGIN and server.methods[-1] == "DELETE"
-
-
-def test_a_401_without_a_token_to_try_is_the_end_of_it_in_both_eras():
-    with Peer(lambda asked: http_answer(b"", "401 Unauthorized", "text/plain")) as peer:
-        auth = mcpkit.OAuth(grant="stored")
-        with pytest.raises(ProtocolError, match="wants authorization"):
-            Client(peer.url, auth=auth, timeout=WAIT).connect()
-    assert peer.methods == ["server/discover", "GET", "GET"]
-
-
-def test_a_token_that_discover_does_not_take_may_be_one_for_the_handshake():
-    with guarded() as (issuer, server):
-        server.answer = lambda asked: (
-            server.serve(asked) if "authorization" not in asked.headers
-            else legacy_peer(asked) if asked.message["method"] != "server/discover"
-            else http_answer(b"", "403 Forbidden", "text/plain"))
-        with log_in(server) as client:
-            assert client.era == "legacy"
-
-
-def test_a_token_that_the_caller_gives_leaves_the_login_alone():
-    with guarded() as (issuer, server):
-        client = Client(server.url, auth=mcpkit.OAuth(authorize=browse), timeout=WAIT,
-                        headers={"authorization": "Bearer mine"})
-        with pytest.raises(ProtocolError, match="wants authorization"):
-            client.connect()
-    assert issuer.asked == []
-
-
-def test_many_threads_whose_token_has_ended_refresh_it_once():
-    with guarded() as (issuer, server), log_in(server) as client:
-        issuer.scopes.clear()
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            assert list(pool.map(lambda _: client.request("x/y"), range(12))) == [{"ok": 1}] * 12
-    assert issuer.log.count("refresh_token") == 1 and issuer.log.count("authorize") == 1
-
-
-def test_two_clients_with_one_file_share_a_login_and_its_refresh(tmp_path):
-    path = str(tmp_path / "deep" / "tokens.json")
-    with guarded() as (issuer, server):
-        make = functools.partial(log_in, server)
-        with make(store=mcpkit.TokenFile(path)) as first, make(
-                store=mcpkit.TokenFile(path)) as second:
-            issuer.scopes.clear()
-            for client in (first, second):
-                assert client.request("x/y") == {"ok": 1}
-    assert issuer.log.count("authorize") == issuer.log.count("refresh_token") == 1
-    if os.name == "posix":
-        assert {file.stat().st_mode & 0o777 for file in (tmp_path / "deep").iterdir()} == {0o600}
-        assert (tmp_path / "deep").stat().st_mode & 0o777 == 0o700
-    assert not list((tmp_path / "deep").glob("*.new"))
-
-
-def test_a_login_is_forgotten_for_the_endpoint_that_it_was_for(tmp_path):
-    path = str(tmp_path / "tokens.json")
-    with guarded() as (issuer, server):
-        auth = mcpkit.OAuth(authorize=browse, store=mcpkit.TokenFile(path))
-        with log_in(server, auth):
-            assert auth.log_in(server.url).resource == server.url
-        assert auth.log_out(server.url + "/other") == 0 and auth.log_out(server.url) == 1
-        with pytest.raises(ProtocolError, match=f"run: mcpkit.py login {server.url}"):
-            log_in(server, mcpkit.OAuth(grant="stored", store=mcpkit.TokenFile(path))).connect()
-    assert issuer.log == FULL_LOGIN
-
-
-def test_a_token_file_that_is_no_json_counts_as_empty(tmp_path):
-    (tmp_path / "tokens.json").write_bytes(b"\xff{")
-    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
-    with store.locked() as tokens:
-        tokens.put(RECORD)
-    assert store.read().find_endpoint("https://h/mcp") == RECORD
-
-
-def test_a_token_file_is_replaced_as_a_whole_or_stays_as_it_is(tmp_path, monkeypatch):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
-    with store.locked() as tokens:
-        tokens.put(RECORD)
-    with open(tmp_path / "tokens.json", "rb") as reader:       # one who is in the middle of it
-        former = reader.read(1)
-        with store.locked() as tokens:
-            tokens.put(RECORD._replace(access_token="new"))
-        assert b'"old"' in former + reader.read()
-    for name in ("fsync", "replace"):
-        monkeypatch.setattr(mcpkit.os, name, fail)
-        with pytest.raises(UsageError, match="written: No space"), store.locked() as tokens:
-            tokens.put(RECORD._replace(access_token="lost"))
-        monkeypatch.undo()
-    assert store.read().find_endpoint("https://h/mcp").access_token == "new"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokens.json", "tokens.json.lock"]
-
-
-def test_tokens_that_have_no_place_are_an_error_only_where_they_are_to_be_kept(tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    for path in (tmp_path, tmp_path / "file" / "mcpkit" / "tokens.json"):
-        store = mcpkit.TokenFile(str(path))
-        assert store.read().to_json()["tokens"] == []
-        with pytest.raises(UsageError, match="cannot be written"), store.locked() as tokens:
-            tokens.put(RECORD)
-
-
-def test_a_lock_that_is_not_let_go_is_an_error_after_a_while(tmp_path, monkeypatch):
-    monkeypatch.setattr(mcpkit, "LOCK_SECONDS", 0.01)
-    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
-    with store.locked(), pytest.raises(TransportError, match="kept .* locked"):
-        with store.locked():
-            pass
-
-
-@pytest.mark.skipif(os.name != "posix", reason="the folder of this system")
-def test_tokens_lie_in_the_users_configuration_folder(monkeypatch):
-    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
-    assert mcpkit.find_config_folder() == "/x/mcpkit"
-    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    monkeypatch.setenv("HOME", "/h")
-    assert mcpkit.find_config_folder() == "/h/.config/mcpkit"
-
-
-HOSTILE = {
-    "with an endless document": (lambda asked: itertools.chain(
-        [b"HTTP/1.1 200 OK\r\n\r\n"], itertools.repeat(b" " * 65536)), "larger than"),
-    "with half a document": (lambda asked: b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
-                             "inside its answer"),
-    "that speaks no HTTP": (lambda asked: b"\x16\x03\x01\0\r\n\r\n", "does not answer in HTTP"),
-    "that redirects": (lambda asked: http_answer(
-        b"", "302 Found", "text/plain", "Location: http://127.0.0.1:1/"), "gave HTTP 302"),
-    "with a page (C120)": (lambda asked: http_answer(b"<html>", kind="text/html"),
-                           "gave HTTP 200, text/html"),
-    "with a list": (lambda asked: http_answer([]), "gave HTTP 200, application/json"),
-}
-
-
-@cases(HOSTILE)
-def test_a_hostile_issuer_ends_the_login_in_one_line(case):
-    answer, words = case
-    with guarded() as (issuer, server):
-        issuer.answer = answer
-        with pytest.raises(MCPKitError, match=words) as caught:
-            log_in(server).connect()
-    assert "\n" not in str(caught.value)
-
-
-def test_an_issuer_that_never_answers_ends_the_login_in_time():
-    released = threading.Event()
-    with guarded() as (issuer, server):
-        issuer.answer = lambda asked: b"" if released.wait(WAIT) else b""
-        auth = mcpkit.OAuth(authorize=browse, timeout=0.1)
-        with pytest.raises(TransportError, match=f"no answer for 0.1 s from .*:{issuer.port}"):
-            log_in(server, auth).connect()
-        released.set()
-
-
-# ---- the browser
-
-def get_page(url):
-    """Get a page, whatever it is."""
-    parts = urllib.parse.urlsplit(url)
-    with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=WAIT)) as one:
-        one.request("GET", f"{parts.path}?{parts.query}")
-        with one.getresponse() as response:
-            return response.read()
-
-
-def test_the_browser_comes_back_to_a_listener_of_this_machine(monkeypatch, capsys):
-    import webbrowser
-    pages = queue.Queue()
-
-    def visit(url):
-        def run():
-            back = browse(url)
-            browse(back.replace("/callback", "/favicon.ico"))
-            pages.put(get_page(back))
-        threading.Thread(target=run, daemon=True).start()
-        return True
-
-    monkeypatch.setattr(webbrowser, "open", visit)
-    with guarded() as (issuer, server):
-        with Client(server.url, auth=mcpkit.OAuth(timeout=WAIT), timeout=WAIT) as client:
-            assert client.list_tools() == []
-            assert b"You can close this page" in pages.get(timeout=WAIT)
-            assert client.call_tool("x") == {"content": []}
-    assert issuer.log.count("register") == 1          # the second login used the same address
-    assert "log in with your browser: http://127.0.0.1" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("said", [b"", b"GET /callback?x HTTP/1.1\r\nHo"])
-def test_a_browser_that_hangs_up_during_a_login_leaves_no_traceback(said, capfd):
-    with mcpkit.RedirectListener() as listener:
-        port = urllib.parse.urlsplit(listener.redirect_uri).port
-        with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as sock:
-            sock.sendall(said)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        get_page(listener.redirect_uri)
-    assert capfd.readouterr().err == ""
-
-
-def test_a_login_that_nobody_finishes_ends_in_time(monkeypatch):
-    import webbrowser
-    monkeypatch.setattr(webbrowser, "open", lambda url: True)
-    monkeypatch.setattr(mcpkit, "LOGIN_SECONDS", 0.05)
-    with guarded() as (_, server), pytest.raises(TransportError, match="nobody has logged in"):
-        Client(server.url, auth=mcpkit.OAuth(), timeout=WAIT).connect()
-
-
-# ---- without a person
-
-def test_client_credentials_need_no_person_and_are_declared():
-    with guarded(authorization_endpoint=None) as (issuer, server):
-        issuer.clients["robot"] = "robots-secret", []
-        auth = mcpkit.OAuth(grant="client_credentials", client_id="robot", client_secret="robots-secret")
-        with log_in(server, auth) as client:
-            assert client.list_tools() == []
-            issuer.scopes.clear()
-            issuer.refresh_tokens.clear()
-            assert client.call_tool("x") == {"content": []}
-        meta = server.asked[0].message["params"]["_meta"]
-        extensions = meta["io.modelcontextprotocol/clientCapabilities"]["extensions"]
-        assert extensions == {"io.modelcontextprotocol/oauth-client-credentials": {}}
-    form = next(asked.message for asked in issuer.asked if "grant_type" in asked.message)
-    assert form == {"grant_type": "client_credentials", "resource": server.url, "scope": "read"}
-
-
-def test_a_token_of_an_identity_provider_is_exchanged_for_one_of_the_issuer():
-    exchanged = []
-
-    def exchange(asked):
-        exchanged.append(asked.message)
-        return http_answer({"access_token": "jag", "token_type": "N_A"})
-
-    with guarded() as (issuer, server), Peer(exchange) as provider:
-        issuer.clients["robot"] = "robots-secret", []
-        assertion = mcpkit.TokenExchange(provider.url, "id-token", "app")
-        auth = mcpkit.OAuth(grant="jwt_bearer", client_id="robot", client_secret="robots-secret",
-                            assertion=assertion)
-        with log_in(server, auth) as client:
-            assert client.list_tools() == []
-    kind = "urn:ietf:params:oauth:token-type:"
-    assert exchanged == [{
-        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
-        "subject_token": "id-token", "subject_token_type": kind + "id_token",
-        "requested_token_type": kind + "id-jag", "audience": issuer.name,
-        "resource": server.url, "client_id": "app"}]
-    assert issuer.asked[-1].message["assertion"] == "jag"
-    assert list_leaks(issuer, server) == []
-
-
-@pytest.mark.parametrize("answer", [http_answer({"error": "invalid_scope"}, "400 Bad Request"),
-                                    http_answer(b"", "500 Broken", "text/plain")])
-def test_an_assertion_that_is_refused_is_tried_once(answer):
-    with guarded() as (issuer, server):
-        issuer.serve_token = lambda *_: answer
-        issuer.clients["robot"] = "robots-secret", []
-        auth = mcpkit.OAuth(grant="jwt_bearer", client_id="robot", assertion="a.b.c")
-        with pytest.raises(ProtocolError, match="invalid_scope|HTTP 500"):
-            log_in(server, auth).connect()
-    assert issuer.log == ["oauth-authorization-server",
-                          "urn:ietf:params:oauth:grant-type:jwt-bearer"]
-
-
-def test_a_login_goes_by_the_way_that_the_network_says(certificates):
-    with Issuer(tls=certificates.server()) as issuer, Vault(issuer) as server:
-        issuer.clients["robot"] = "robots-secret", []
-        options = {"grant": "client_credentials", "client_id": "robot",
-                   "client_secret": "robots-secret"}
-        network = mcpkit.Network(cacert=certificates.path("ca.pem"))
-        with pytest.raises(TransportError, match="tls: .*--cacert"):
-            Client(server.url, network=network, auth=mcpkit.OAuth(**options),
-                   timeout=WAIT).connect()
-        with Client(server.url, network=network, timeout=WAIT,
-                    auth=mcpkit.OAuth(**options, send=functools.partial(
-                        mcpkit.send_once, network=network))) as client:
-            assert client.list_tools() == []
-
-
-
-def test_a_token_follows_a_redirect_on_the_origin_that_it_is_for():
-    with guarded() as (issuer, server):
-        serve = server.serve
-        server.answer = lambda asked: (
-            http_answer(b"", "308 Moved", "text/plain", "Location: /new")
-            if asked.path == "/mcp" else serve(asked))
-        with log_in(server) as client:
-            assert client.list_tools() == [] and client.request("x/y") == {"ok": 1}
-    assert issuer.log == FULL_LOGIN
-
-
-
-SENSELESS = {
-    "an unknown grant": {"grant": "password"},
-    "no client_id": {"grant": "client_credentials"},
-    "no assertion": {"grant": "jwt_bearer", "client_id": "c"},
-    "an assertion that nobody takes": {"assertion": "a"},
-    "scopes in one text": {"scopes": "read write"},
-    "no key file": {"key_file": "/nowhere/key.pem"},
-}
-
-
-@cases(SENSELESS)
-def test_a_login_that_makes_no_sense_is_refused_where_it_is_made(case):
-    with pytest.raises(UsageError):
-        mcpkit.OAuth(**case)
-
-
-# ---- signatures
-
-needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-
-
-def run_openssl(*words, data=b""):
-    return subprocess.run(["openssl", *words], input=data, capture_output=True, check=True).stdout
-
-
-def write_key(path, curve="prime256v1"):
-    path.write_bytes(run_openssl("ecparam", "-name", curve, "-genkey", "-noout"))
-    path.chmod(0o600)
-    return str(path)
-
-
-def is_signed(token, jwk, folder):
-    """Return whether openssl, told of the key in another way, finds the signature good."""
-    text, _, signature = token.rpartition(".")
-    decode = lambda part: mcpkit.base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))  # noqa
-    raw = decode(signature)
-    numbers = [raw[start:start + 32].lstrip(b"\0") for start in (0, 32)]
-    numbers = [b"\0" + number if number[0] > 127 else number for number in numbers]
-    body = b"".join(b"\x02" + bytes([len(number)]) + number for number in numbers)
-    (folder / "signature").write_bytes(b"\x30" + bytes([len(body)]) + body)
-    head = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
-    (folder / "public").write_bytes(run_openssl(
-        "ec", "-pubin", "-inform", "DER", data=head + b"\4" + decode(jwk["x"]) + decode(jwk["y"])))
-    return b"Verified OK" in run_openssl("dgst", "-sha256", "-verify", str(folder / "public"),
-                                         "-signature", str(folder / "signature"),
-                                         data=text.encode())
-
-
-@needs_openssl
-def test_a_client_proves_itself_with_a_signed_assertion(tmp_path):
-    key = write_key(tmp_path / "key.pem")
-    with guarded(token_endpoint_auth_methods_supported=["private_key_jwt"]) as (issuer, server):
-        issuer.find_client = lambda asked: asked.message["client_id"]
-        auth = mcpkit.OAuth(grant="client_credentials", client_id="robot", key_file=key)
-        with log_in(server, auth) as client:
-            assert client.list_tools() == []
-    form = issuer.asked[-1].message
-    header, claims = read_jwt(form["client_assertion"])
-    assert form["client_assertion_type"] == mcpkit.CLIENT_ASSERTION and header["alg"] == "ES256"
-    assert [claims[name] for name in ("iss", "sub", "aud")] == ["robot", "robot", issuer.name]
-    assert claims["exp"] - claims["iat"] == mcpkit.ASSERTION_SECONDS and claims["jti"]
-    assert is_signed(form["client_assertion"], mcpkit.Signer(key).public_jwk, tmp_path)
-
-
-@needs_openssl
-def test_a_bound_token_goes_with_a_new_proof_for_each_request(tmp_path):
-    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
-    with guarded() as (issuer, server):
-        issuer.nonce, server.nonce = "issuers-nonce", "servers-nonce"
-        with log_in(server, dpop=True, store=store) as client:
-            assert client.list_tools() == []
-            issuer.scopes.clear()
-            assert client.request("x/y") == {"ok": 1}
-    assert issuer.log.count("refresh_token") == 1
-    proofs = [(side, asked) for side in (issuer, server) for asked in side.asked
-              if "dpop" in asked.headers]
-    read = [read_jwt(asked.headers["dpop"]) for _, asked in proofs]
-    assert len({claims["jti"] for _, claims in read}) == len(proofs) > 5
-    for (side, asked), (header, claims) in zip(proofs, read):
-        assert header["typ"] == "dpop+jwt" and set(header["jwk"]) == {"kty", "crv", "x", "y"}
-        assert (claims["htm"], claims["htu"]) == ("POST", f"http://127.0.0.1:{side.port}{asked.path}")
-        token = asked.headers["authorization"].partition("DPoP ")[2]
-        assert claims.get("ath") == (mcpkit.build_code_challenge(token) if token else None)
-        assert is_signed(asked.headers["dpop"], header["jwk"], tmp_path)
-    assert (tmp_path / "dpop.pem").stat().st_mode & 0o777 in (0o600, 0o666)
-
-
-KEY_FAULTS = {
-    "another curve": (lambda path: write_key(path, "secp384r1"), "P-256"),
-    "no key": (lambda path: path.write_text("x") and path.chmod(0o600) or str(path), "openssl ec"),
-    "others can read it": (lambda path: write_key(path) and path.chmod(0o644) or str(path),
-                           "chmod 600"),
-    "a passphrase": (lambda path: run_openssl(
-        "ec", "-in", write_key(path), "-aes128", "-passout", "pass:x", "-out", str(path))
-        and None or str(path), "openssl ec"),
-}
-
-
-@needs_openssl
-@needs_signals
-@cases(KEY_FAULTS)
-def test_a_key_that_cannot_sign_is_refused_in_one_line(case, tmp_path):
-    make, words = case
-    with pytest.raises(UsageError, match=words) as caught:
-        mcpkit.Signer(make(tmp_path / "key.pem"))
-    assert "\n" not in str(caught.value)
-
-
-def test_without_the_openssl_program_a_signature_is_a_plain_error(monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(UsageError, match="made by the openssl program, which is not found"):
-        mcpkit.OAuth(key_file="key.pem")
-
-
-# =============================================================================================
-# 24. CLIENT API
-# =============================================================================================
-
 def test_c72_a_cursor_that_comes_again_ends_the_list():
     def answer(asked):
         return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
@@ -11941,7 +8233,7 @@ def test_what_an_old_server_asks_and_tells_arrives_while_a_call_waits():
         answer = OldPeer.respond(peer, asked)
         replies[asked.message.get("id")] = asked.message
         if {"p", "r", "q"} <= set(replies) and "call" in replies:
-            peer.stream.put(event(result(Asked("", "", {}, replies.pop("call")), {"ok": 1})))
+            peer.stream.put(event(result(MockRequest("", "", {}, replies.pop("call")), {"ok": 1})))
         return answer
 
     replies = {}
@@ -11966,7 +8258,7 @@ def test_an_old_server_tells_of_changes_on_its_one_stream():
         assert client.list_tools() == []         # the stream goes on
 
 
-ENDS = {
+STREAM_ENDS = {
     "the stream ends": (lambda asked: None, TransportError, "the server ended the event stream"),
     "it ends inside an event": (lambda asked: b"data: {}\n", TransportError,
                                 "9 bytes of an unfinished event"),
@@ -11982,7 +8274,7 @@ ENDS = {
 }
 
 
-@cases(ENDS)
+@cases(STREAM_ENDS)
 def test_a_call_on_the_old_transport_ends_whatever_comes(case):
     answer, kind, words = case
 
@@ -12542,7 +8834,7 @@ for line""", 1)
 
 
 def test_an_odd_notification_is_none_that_a_listener_waits_for():
-    listening = mcpkit.Listening(mcpkit.Filter([], frozenset(["a:"])))
+    listening = mcpkit.ChangeListener(mcpkit.Filter([], frozenset(["a:"])))
     for uri in ([], {}, None, 5, "b:", "a:"):
         listening.tell("notifications/resources/updated", {"uri": uri})
     assert listening.take() == ("notifications/resources/updated", {"uri": "a:"})
@@ -12871,583 +9163,8 @@ for line in sys.stdin:
 
 
 # =============================================================================================
-# 25. PROBE CHECKS
+# 18. PROBE
 # =============================================================================================
-
-class Raw(typing.NamedTuple):
-    """A request or an answer on its way through a Spoiled server."""
-
-    line: typing.Any                 # the method of a request, the status of an answer
-    headers: tuple                   # (name, value) pairs as they were sent
-    body: bytes = b""
-    ends: bool = True                # an answer after which the connection is closed
-
-    def find(self, name):
-        """Return the first value of a header, None where it is missing."""
-        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
-
-    def with_header(self, name, value):
-        """Return this with a header replaced, or (None) left out."""
-        rest = tuple(pair for pair in self.headers if pair[0].lower() != name.lower())
-        return self._replace(headers=rest if value is None else (*rest, (name, value)))
-
-    @property
-    def message(self):
-        """The JSON object of the body, {} where there is none."""
-        with contextlib.suppress(ValueError):
-            value = json.loads(self.body.partition(b"data: ")[2] or self.body)
-            return value if isinstance(value, dict) else {}
-        return {}
-
-    def edit(self, change):
-        """Return an answer whose message was changed in place."""
-        message = self.message
-        change(message)
-        head = self.body.partition(b"data: ")
-        body = json.dumps(message).encode()
-        return self._replace(body=head[0] + head[1] + body + b"\n\n" if head[1] else body)
-
-
-class Spoiled:
-    """A server of ours with one thing wrong.
-
-    Each request goes through `spoil(asked, forward)`, both ways: it returns the answer, which
-    `forward(asked)` gets from the server.
-    """
-
-    def __init__(self, service, spoil):
-        self._service, self._spoil = service, spoil
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/mcp"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._listener.close()
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                sock, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
-
-    def _serve(self, sock):
-        with contextlib.suppress(OSError), sock, sock.makefile("rb") as data:
-            sock.settimeout(WAIT)
-            line = data.readline().decode().split()
-            if not line:
-                return                           # the probe looks whether a port is open
-            method = line[0]
-            lines = iter(lambda: data.readline().decode().strip(), "")
-            asked = Raw(method, tuple(tuple(line.split(": ", 1)) for line in lines))
-            asked = asked._replace(body=data.read(int(asked.find("Content-Length") or 0)))
-            answer = self._spoil(asked, self._forward)
-            head = [f"HTTP/1.1 {answer.line} Spoiled", "Connection: close",
-                    *(f"{name}: {value}" for name, value in answer.headers)]
-            sock.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + answer.body)
-            if not answer.ends:
-                data.read(1)                     # until the other side has had enough
-
-    def _forward(self, asked):
-        address = self._service.server_address[:2]
-        connection = http.client.HTTPConnection(*address, timeout=WAIT)
-        with contextlib.closing(connection):
-            connection.putrequest(asked.line, "/mcp", skip_host=True, skip_accept_encoding=True)
-            for name, value in asked.headers:
-                if name.lower() not in ("host", "content-length"):
-                    connection.putheader(name, value)
-            host = asked.find("Host")
-            is_own = host.startswith("127.0.0.1")
-            connection.putheader("Host", f"127.0.0.1:{address[1]}" if is_own else host)
-            connection.putheader("Content-Length", str(len(asked.body)))
-            connection.endheaders(asked.body)
-            response = connection.getresponse()
-            headers = tuple(pair for pair in response.getheaders() if pair[0].lower() not in (
-                "connection", "content-length", "transfer-encoding"))
-            is_open = "event-stream" in response.getheader("Content-Type", "") and (
-                asked.line == "GET" or asked.message.get("method") == "subscriptions/listen")
-            body = response.read() if not is_open else (
-                response.read1(65536) if asked.body else b"")
-            return Raw(response.status, headers, body, not is_open)
-
-
-def is_deep(asked):
-    """Whether a request is one of the deep checks': the others have numbers for ids."""
-    return isinstance(asked.message.get("id"), str)
-
-
-def forgiving(name, is_wrong, right):
-    """A server that reads a right header where a wrong one is."""
-    def spoil(asked, forward):
-        wrong = asked.body and is_wrong(asked.find(name), asked)
-        return forward(asked.with_header(name, right(asked)) if wrong else asked)
-    return spoil
-
-
-def refusing(is_refused, status=400, body=b"", kind="text/plain"):
-    """A server that refuses what is right, or in the wrong way."""
-    return lambda asked, forward: forward(asked) if not is_refused(asked) else Raw(
-        status, (("Content-Type", kind),), body)
-
-
-def editing(change, when=is_deep):
-    """A server that answers other messages than it should."""
-    def spoil(asked, forward):
-        answer = forward(asked)
-        return answer.edit(change) if when(asked) and answer.message else answer
-    return spoil
-
-
-def editing_result(method, change):
-    """A server that answers one method with other results than it should."""
-    return editing(lambda message: change(message["result"]) if "result" in message else None,
-                   lambda asked: is_deep(asked) and asked.message.get("method") == method)
-
-
-def editing_tool(change):
-    """A server that lists its first tool in another way."""
-    return editing_result("tools/list", lambda result: change(result["tools"]))
-
-
-def with_status(status, when):
-    """A server that answers with the wrong status."""
-    return lambda asked, forward: forward(asked)._replace(line=status) if when(asked) else (
-        forward(asked))
-
-
-def streaming_on(when):
-    """A server that answers with an event stream, and keeps it open."""
-    def spoil(asked, forward):
-        answer = forward(asked)
-        if not when(asked):
-            return answer
-        answer = answer.with_header("Content-Type", "text/event-stream")
-        return answer.with_header("X-Accel-Buffering", "no")._replace(
-            body=b"data: " + answer.body + b"\n\n", ends=False)
-    return spoil
-
-
-def adding_to_streams(data):
-    """A server with something more on the streams that stay open."""
-    def spoil(asked, forward):
-        answer = forward(asked)
-        return answer if answer.ends else answer._replace(body=answer.body + data)
-    return spoil
-
-
-def is_method(name):
-    return lambda asked: asked.message.get("method") == name
-
-
-def with_id(request_id):
-    return lambda asked: asked.message.get("id", "none") == request_id
-
-
-def version_in(asked):
-    return asked.message.get("params", {}).get("_meta", {}).get(
-        "io.modelcontextprotocol/protocolVersion", "2025-11-25")
-
-
-def method_in(asked):
-    return asked.message["method"]
-
-
-def is_notification(asked):
-    return is_method("notifications/probe")(asked)
-
-
-def serve_bare(asked, forward):
-    """Serve a request without _meta."""
-    if asked.message.get("params", asked) is asked and is_method("server/discover")(asked):
-        return Raw(200, (("Content-Type", "application/json"),), json.dumps(
-            {"jsonrpc": "2.0", "id": "bare", "result": {"resultType": "complete"}}).encode())
-    return forward(asked)
-
-
-def serve_with_capabilities(asked, forward):
-    """Serve a request whose client says nothing of its capabilities."""
-    message = asked.message
-    meta = message.get("params", {}).get("_meta")
-    if meta is not None and is_deep(asked):
-        meta["io.modelcontextprotocol/clientCapabilities"] = {}
-        asked = asked._replace(body=json.dumps(message).encode())
-    return forward(asked)
-
-
-def serve_first_of_batch(asked, forward):
-    """Answer the first request of a batch and forget the rest."""
-    if asked.body[:1] != b"[":
-        return forward(asked)
-    return forward(asked._replace(body=json.dumps(json.loads(asked.body)[0]).encode()))
-
-
-def serve_any_cursor(asked, forward):
-    """Answer the first page to whatever cursor."""
-    message = asked.message
-    if message.get("params", {}).pop("cursor", None) is not None:
-        asked = asked._replace(body=json.dumps(message).encode())
-    return forward(asked)
-
-
-def serve_null_ids(asked, forward):
-    """Take null for an id."""
-    message = asked.message
-    if message.get("id", 0) is not None:
-        return forward(asked)
-    return forward(asked._replace(body=json.dumps({**message, "id": "x"}).encode())).edit(
-        lambda answer: answer.update(id=None))
-
-
-def serve_two_scopes(asked, forward):
-    """List an empty second page, of another scope than the first."""
-    if not is_deep(asked) or not is_method("tools/list")(asked):
-        return forward(asked)
-    if asked.message["params"].get("cursor") == "2":
-        answer = serve_any_cursor(asked, forward)
-        return answer.edit(lambda message: message["result"].update(
-            tools=[], cacheScope="private"))
-    return forward(asked).edit(lambda message: message.get("result", {}).update(nextCursor="2"))
-
-
-def serve_in_changing_order():
-    """List the tools in another order each time."""
-    turns = []
-
-    def change(tools):
-        turns.append(1)
-        if len(turns) % 2:
-            tools.reverse()
-    return editing_tool(change)
-
-
-def serve_odd_session(asked, forward):
-    """Give a session ID with a space in it."""
-    answer = forward(asked.with_header("Mcp-Session-Id", (asked.find("Mcp-Session-Id") or "")
-                                       .replace("odd ", "") or None))
-    given = answer.find("Mcp-Session-Id")
-    return answer if given is None else answer.with_header("Mcp-Session-Id", "odd " + given)
-
-
-def serve_ended_sessions(asked, forward):
-    """Forget that 404 tells a client to begin anew."""
-    answer = forward(asked)
-    is_ended = answer.line == 404 and asked.find("Mcp-Session-Id") != "no-such-session"
-    return answer._replace(line=400) if is_ended else answer
-
-
-def allow_every_page(asked, forward):
-    """Let every page in that asks before."""
-    answer = forward(asked)
-    return answer if asked.line != "OPTIONS" else (
-        answer.with_header("Access-Control-Allow-Origin", "*"))
-
-
-def add_twin(tools):
-    """Name a tool twice."""
-    tools.append(tools[0])
-
-
-def answer_plain_text(asked, forward):
-    """Say that JSON is text."""
-    answer = forward(asked)
-    return answer.with_header("Content-Type", "text/plain") if is_deep(asked) and (
-        answer.ends) else answer
-
-
-def lower(name):
-    return lambda asked: name in [key for key, _ in asked.headers]
-
-
-ANY = (lambda asked: True)
-NO_SESSION = (lambda asked: asked.line == "POST" and asked.find("Mcp-Session-Id") is None
-              and not is_method("initialize")(asked))
-
-# By the rule that is broken, with its era where the two break it in other ways.
-SPOILED = {
-    "discover": editing(lambda message: message["result"].update(supportedVersions=["2031-01-01"]),
-                        with_id("probe-1")),
-    "server-info": editing_result("server/discover", lambda result: result.pop("_meta")),
-    "initialize": editing(lambda message: message["result"].update(protocolVersion="1"),
-                          with_id("probe-1")),
-    "initialize-unknown": editing(
-        lambda message: message["result"].update(protocolVersion="1900-01-01"),
-        lambda asked: b"1900-01-01" in asked.body),
-    "ping": editing_result("ping", lambda result: result.update(ok=True)),
-    "lists-answer": editing_result("prompts/list", lambda result: result.pop("prompts")),
-    "version-missing": forgiving("MCP-Protocol-Version", lambda value, _: value is None,
-                                 version_in),
-    "version-mismatch": forgiving("MCP-Protocol-Version", lambda value, asked: [
-        value for key, value in asked.headers if key.lower() == "mcp-protocol-version"] == [
-            "2025-11-25"], version_in),
-    "version-repeated": forgiving("MCP-Protocol-Version", lambda value, asked: len([
-        key for key, _ in asked.headers if key.lower() == "mcp-protocol-version"]) == 2,
-        version_in),
-    "version-unknown": with_status(200, lambda asked: version_in(asked) == "1900-01-01"),
-    "version-list": editing(lambda message: message["error"]["data"].pop("supported"),
-                            lambda asked: version_in(asked) == "1900-01-01"),
-    "version-header": forgiving("MCP-Protocol-Version", lambda value, _: value == "1900-01-01",
-                                version_in),
-    "version-assumed": refusing(lambda asked: is_method("ping")(asked) and asked.find(
-        "MCP-Protocol-Version") is None),
-    "method-missing": forgiving("Mcp-Method", lambda value, asked: value is None and is_deep(asked),
-                                method_in),
-    "method-mismatch": forgiving("Mcp-Method", lambda value, _: value == "tools/list", method_in),
-    "method-case": forgiving("Mcp-Method", lambda value, _: value == "SERVER/DISCOVER", method_in),
-    "header-names": refusing(lower("mcp-method")),
-    "meta-missing": serve_bare,
-    "capabilities-missing": serve_with_capabilities,
-    "session-ignored": refusing(lambda asked: asked.find("Mcp-Session-Id"), 404),
-    "id-echo": editing(lambda message: message.update(id="0"), with_id(0)),
-    "id-null": serve_null_ids,
-    "legacy-method-unknown": editing(lambda message: message["error"].update(code=-32600),
-                                     is_method("probe/unknown")),
-    "modern-method-unknown": with_status(200, is_method("probe/unknown")),
-    "error-id": editing(lambda message: message.update(id=None), with_id("mine")),
-    "error-escaping": refusing(is_method("<b>probe</b>"), 400, b"no <b>probe</b>", "text/html"),
-    "bad-json": editing(lambda message: message["error"].update(code=-32600),
-                        lambda asked: asked.body[-2:] == b", "),
-    "batch": serve_first_of_batch,
-    "notification": with_status(200, is_notification),
-    "response": refusing(with_id("no-such-request"), 200, b"{}", "application/json"),
-    "answer-type": answer_plain_text,
-    "accept-case": refusing(lambda asked: "JSON" in (asked.find("Accept") or ""), 406),
-    "content-type-charset": refusing(lambda asked: "charset" in (
-        asked.find("Content-Type") or ""), 415),
-    "origin": forgiving("Origin", lambda value, _: value, lambda asked: None),
-    "preflight": allow_every_page,
-    "host": forgiving("Host", lambda value, _: True, lambda asked: "127.0.0.1"),
-    "get": refusing(lambda asked: asked.line == "GET", 404),
-    "get-responses": lambda asked, forward: forward(asked) if asked.line != "GET" else Raw(
-        200, (("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")),
-        event({"jsonrpc": "2.0", "id": 1, "result": {}})),
-    "get-refused": lambda asked, forward: Raw(400, ()) if asked.line == "GET" else forward(
-        asked) if not is_method("server/discover")(asked) else forward(asked).edit(
-            lambda message: message.get("result", {}).update(supportedVersions=["2026-07-28"])),
-    "last-event-id": refusing(lambda asked: asked.find("Last-Event-ID")),
-    "session-id": serve_odd_session,
-    "session-missing": refusing(NO_SESSION, 403),
-    "session-unknown": with_status(400, lambda asked: asked.find(
-        "Mcp-Session-Id") == "no-such-session"),
-    "session-ended": serve_ended_sessions,
-    "listen": editing(lambda message: message["params"]["_meta"].update(
-        {"io.modelcontextprotocol/subscriptionId": 1}), with_id("listen")),
-    "listen-open": lambda asked, forward: forward(asked)._replace(ends=True),
-    "pages-end": editing_result("tools/list", lambda result: result.update(nextCursor="on")),
-    "cursor-invalid": serve_any_cursor,
-    "list-order": serve_in_changing_order(),
-    "cache-hints": editing_result("prompts/list", lambda result: result.pop("ttlMs")),
-    "cache-scopes": serve_two_scopes,
-    "resources": editing_result("resources/list", lambda result: result["resources"][0].update(
-        uri="/etc/motd")),
-    "prompts": editing_result("prompts/list", lambda result: result["prompts"].append({})),
-    "tool-names": editing_tool(lambda tools: tools[0].update(name="add it")),
-    "tool-names-unique": editing_tool(add_twin),
-    "tool-schemas": editing_tool(lambda tools: tools[0]["inputSchema"].update(required="a")),
-    "header-parameters": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"][
-        "a"].update({"x-mcp-header": ""})),
-    "schema-references": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"].update(
-        a={"$ref": "http://127.0.0.1:9/x.json"})),
-    "stream-framing": adding_to_streams(b'{"jsonrpc": "2.0"}\n\n'),
-    "stream-retry": adding_to_streams(b"retry: 1.5\n\n"),
-    "stream-messages": adding_to_streams(b"data: hello\n\n"),
-    "stream-requests": adding_to_streams(event(call("roots/list"))),
-    "stream-logs": adding_to_streams(event({"jsonrpc": "2.0", "method": "notifications/message"})),
-    "stream-ends": streaming_on(with_id("")),
-    "stream-buffering": lambda asked, forward: forward(asked).with_header(
-        "X-Accel-Buffering", None),
-    "event-ids": adding_to_streams(b"id: 1\ndata:\n\n" * 2),
-    "result-type": editing_result("prompts/list", lambda result: result.pop("resultType")),
-    "error-shape": editing(lambda message: message["error"].update(message=5), with_id("mine")),
-    "error-codes": refusing(is_notification, 400, json.dumps(
-        {"jsonrpc": "2.0", "error": {"code": -32050, "message": ""}}).encode(),
-        "application/json"),
-    "utf-8": refusing(is_notification, 400, b'"\xff"', "application/json"),
-}
-
-RULES_OF_ERAS = [(era, rule.id) for era in ("legacy", "modern") for rule in mcpkit.RULES
-                 if rule.find_section(era)]
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(mcpkit, "PROBE_LISTEN_SECONDS", 0.05)
-
-
-def probe_spoiled(spoil, era):
-    """Return what the deep checks find in a server that is spoiled."""
-    server = build_sample_server(sessions=True)
-    with quiet_log(server), mcpkit.HTTPService(server, port=0) as service, Spoiled(
-            service, spoil) as spoiled:
-        return mcpkit.probe(spoiled.url, era=era, deep=True, timeout=WAIT)
-
-
-@pytest.mark.parametrize("era, rule", RULES_OF_ERAS, ids=map("-".join, RULES_OF_ERAS))
-def test_a_server_that_breaks_one_rule_fails_that_check_and_no_other(era, rule, quick):
-    report = probe_spoiled(SPOILED.get(f"{era}-{rule}") or SPOILED[rule], era)
-    broken = [check for check in report["checks"] if check["status"] in ("fail", "warning")]
-    assert [check["id"] for check in broken] == [f"{era}-{rule}"], broken
-    level = broken[0]["spec"].partition(",")[0]
-    assert report["eras"][era]["levels"][level]["broken"] == 1 and broken[0]["hint"]
-    assert report["verdict"] == ("partial" if level == "MUST" else "pass")
-    assert ("but breaks 1 MUST rule" in report["headline"]["message"]) == (level == "MUST")
-
-
-def test_an_event_that_a_stream_ends_inside_of_is_a_finding():
-    stream = mcpkit.Sighting(200, {"content-type": "text/event-stream"}, b"data: {}\r\n\r\ndata: {")
-    subject = mcpkit.Subject("modern", None)
-    for body, is_open, wanted in ((stream.body, False, "ends inside of an event, which is lost: "
-                                   "data: {"), (stream.body, True, None),
-                                  (b"\xef\xbb\xbf:\rdata: 1\r\rid\n\n", False, None),
-                                  (b"data:1\n\n event: x\n\n", False,
-                                   "holds a line that is no field,  event")):
-        subject.seen = [stream._replace(body=body, is_open=is_open)]
-        assert mcpkit.rule_stream_framing(subject) == wanted
-
-
-def test_what_is_between_changes_nothing_where_nothing_is_spoiled(quick):
-    for era in ("legacy", "modern"):
-        report = probe_spoiled(lambda asked, forward: forward(asked), era)
-        assert report["verdict"] == "pass"
-        assert {check["status"] for check in report["checks"]} <= {"ok", "skipped"}
-
-
-def test_our_own_servers_keep_every_rule_of_both_eras(quick, tmp_path):
-    servers = [load_sample(name) for name in ("everything_server.py", "notes.py")]
-    for server in (*servers, mcpkit.build_pong_server(), build_sample_server(stream="always")):
-        with mcpkit.HTTPService(server, port=0) as service:
-            report = mcpkit.probe(service.url, deep=True, timeout=WAIT)
-        assert [check for check in report["checks"]
-                if check["status"] not in ("ok", "skipped")] == []
-        for era in ("legacy", "modern"):
-            assert report["eras"][era]["levels"]["MUST"]["ok"] >= 20
-
-
-def test_the_rules_are_told_apart_and_say_what_to_do():
-    assert len({rule.id for rule in mcpkit.RULES}) == len(mcpkit.RULES) >= 40
-    assert f"against {len(mcpkit.RULES)} rules of the specification" in README
-    for rule in mcpkit.RULES:
-        assert rule.level in ("MUST", "SHOULD") and rule.about and rule.hint
-        assert rule.legacy or rule.modern
-
-
-def test_the_deep_checks_run_and_read_nothing_of_the_servers(sample):
-    methods = set()
-    mcpkit.probe(sample.url, deep=True, observe=lambda exchange: methods.add(
-        json.loads(exchange.request_body)["method"] if exchange.request_body[:1] == b"{"
-        and b'"method"' in exchange.request_body else exchange.method))
-    assert "subscriptions/listen" in methods
-    assert not methods & {"tools/call", "resources/read", "prompts/get", "completion/complete"}
-
-
-def test_the_deep_checks_end_when_the_time_is_used_up():
-    def answer(asked):
-        is_ping = asked.message.get("method") == "ping"
-        return stay_open() if is_ping else legacy_peer(asked)
-
-    with Peer(answer) as peer:
-        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=1.0)
-    assert find_check(report, "legacy-ping")["status"] == "fail"
-    assert "time is used up" in find_check(report, "legacy-id-echo")["message"]
-    assert report["eras"]["legacy"]["levels"]["MUST"]["skipped"] > 10
-
-
-STRANGE_ANSWERS = {
-    "no HTTP": b"\x00\x01", "nothing": b"", "a body cut short": http_answer(b"{}")[:-1],
-    "null": http_answer({"jsonrpc": "2.0", "id": None, "result": None}),
-    "an error of odd types": http_answer({"id": [1], "error": {"code": [], "message": {}}}),
-    "lists that are none": http_answer({"result": {
-        "tools": {"a": 1}, "prompts": 5, "nextCursor": {"a": [1]}, "capabilities": []}}),
-    "tools that are none": http_answer({"id": 1, "result": {"nextCursor": "", "tools": [
-        None, {"name": ["x"], "inputSchema": {"type": "object", "properties": [], "$ref": 5,
-                                              "x-mcp-header": []}}]}}),
-    "a list": http_answer([1, [2], {"method": 5, "id": {}}]),
-    "deep nesting": http_answer(b"[" * 5000 + b"]" * 5000),
-    "a stream of odd events": b"".join(stream_answer(
-        b'data: {"method": 1, "params": []}\n\n', b"id: \xff\ndata\n\n", b"data: \xff\n\n")),
-    "an error with odd data": http_answer({"error": {"code": -32022, "data": [1]}}, "400 Bad"),
-}
-
-
-@cases(STRANGE_ANSWERS)
-@pytest.mark.parametrize("era", ("legacy", "modern"))
-def test_the_deep_checks_end_with_a_report_whatever_is_answered(case, era):
-    def answer(asked):
-        message = asked.message if isinstance(asked.message, dict) else {}
-        method, is_early = message.get("method"), not isinstance(message.get("id"), str)
-        if method == "server/discover" and is_early:
-            return http_answer(result(asked, {
-                "resultType": "complete", "supportedVersions": ["2026-07-28"],
-                "capabilities": {"tools": {}}}))
-        is_served = method in ("initialize", "notifications/initialized", "tools/list")
-        return legacy_peer(asked) if is_served and is_early else case
-
-    with Peer(answer) as peer:
-        report = mcpkit.probe(peer.url, era=era, deep=True, timeout=WAIT)
-    assert report["eras"][era]["levels"]["MUST"]["broken"] >= 1
-    for build in (mcpkit.format_report, mcpkit.format_html, mcpkit.format_junit):
-        assert "\x1b" not in build(report)
-
-
-def old_peer(asked, **answers):
-    """Answer as a server of 2025-03-26 does."""
-    answers["ping"] = lambda asked: http_answer(result(asked, {}))
-    return legacy_peer(asked, **answers).replace(b"2025-06-18", b"2025-03-26")
-
-
-def test_a_server_of_an_older_revision_is_held_to_no_later_rule():
-    with Peer(old_peer) as peer:
-        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
-    skipped = {check["id"][7:]: check["message"] for check in report["checks"]
-               if "(since 20" in check["message"]}
-    assert set(skipped) == {"version-header", "version-assumed", "batch", "origin", "preflight",
-                            "tool-names", "tool-names-unique"}
-    assert skipped["batch"] == "a batch of two requests (since 2025-06-18)"
-
-
-def test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault():
-    def list_tools(asked):
-        page = int(asked.message.get("params", {}).get("cursor", 0))
-        return http_answer(result(asked, {"tools": [], "nextCursor": str(page + 1)}))
-
-    with Peer(lambda asked: old_peer(asked, tools_list=list_tools)) as peer:
-        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
-    assert find_check(report, "legacy-pages-end")["status"] == "ok"
-    assert 50 <= peer.methods.count("tools/list") < 60
-
-
-def test_no_session_is_left_open_by_the_deep_checks(notes):
-    mcpkit.probe(notes.url, deep=True, timeout=WAIT)
-    assert len(notes.mcp.sessions) == 0
-
-
-def test_headers_that_are_given_go_with_the_deep_checks_but_for_those_that_they_are_about(quick):
-    asked = []
-
-    def note(request, forward):
-        asked.append(request)
-        return forward(request)
-
-    server = build_sample_server()
-    with mcpkit.HTTPService(server, port=0) as service, Spoiled(service, note) as spoiled:
-        report = mcpkit.probe(spoiled.url, era="modern", deep=True, timeout=WAIT, headers={
-            "X-Api-Key": "a:b", "Origin": "http://localhost"})
-    assert report["verdict"] == "pass" and all(raw.find("X-Api-Key") == "a:b" for raw in asked)
-    origins = [[value for name, value in raw.headers if name.lower() == "origin"] for raw in asked]
-    assert ["http://localhost"] in origins and ["http://mcpkit-probe.invalid"] in origins
-    assert all(len(values) == 1 for values in origins)
-
-
-def test_the_deep_checks_are_for_urls():
-    with pytest.raises(UsageError, match="HTTP"):
-        mcpkit.probe(["python3"], deep=True)
-
-
-# =============================================================================================
-# 26. PROBE FINDINGS
-# =============================================================================================
-
 REFUSED = {                         # status, headers, body: what it means, what to do
     "a session lost": (404, {}, "Session not found", "does not know the session", "same one"),
     "a session missing": (400, {}, "Bad Request: Missing session ID", "wants a session", "always"),
@@ -13490,323 +9207,6 @@ def test_of_many_faulty_tools_a_report_names_some():
     assert checks[-1].message.endswith("but it is null, and others may, too")
     assert len(mcpkit.explain_tools([{"name": "a"}] * 100)) == mcpkit.MAX_FAULTY_TOOLS
 
-
-# =============================================================================================
-# 27. PROBE DISCOVERY
-# =============================================================================================
-
-HTML = "text/html"
-PRM = "/.well-known/oauth-protected-resource"
-CARD = {"$schema": "x", "name": "a/b", "remotes": [
-    {"type": "sse", "url": "/no"}, {"type": "streamable-http", "url": "{root}/deep/mcp",
-                                    "variables": {"root": {"default": ""}}}]}
-CATALOG = {"specVersion": "1.0", "entries": [
-    {"type": "text/html", "url": "/no"},
-    {"type": "application/mcp-server-card+json", "url": "/deep/card"}]}
-SITES = {                 # what each path answers to a GET: where the endpoint is, and who names it
-    "a catalog with a card": ({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": CARD},
-                              "/deep/mcp", "the card"),
-    "a catalog of the older kind, the card in it": ({"/.well-known/ai-catalog.json": {
-        "specVersion": "0.9", "entries": [{"mediaType": "application/mcp-server+json",
-                                           "data": CARD}]}}, "/deep/mcp", "the card"),
-    "a catalog in a catalog": ({
-        "/.well-known/ai-catalog.json": {"entries": [
-            {"type": "application/ai-catalog+json", "url": "/more"}]},
-        "/more": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
-    "a catalog that the page links to": ({
-        "/": b"<link href='/cat.json' rel=ai-catalog type='application/ai-catalog+json'>",
-        "/cat.json": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
-    "metadata of a protected resource": ({"/.well-known/oauth-protected-resource": {
-        "resource": "ORIGIN/deep/mcp"}}, "/deep/mcp", "RFC 9728"),
-    "a link in the page": ({"/": b'<LINK REL="icon mcp-server" HREF="deep/mcp?a=1&amp;b=2">'},
-                           "/deep/mcp?a=1&b=2", "link mcp-server"),
-    "folklore": ({"/.well-known/mcp.json": {"mcpServers": {"a": {"url": "ORIGIN/deep/mcp"}}}},
-                 "/deep/mcp", "folklore"),
-    "nothing but the usual path": ({}, "/mcp", "the usual path"),
-}
-
-
-def site(documents, endpoint):
-    """Return a peer's answer that serves documents, and a legacy server at one path."""
-    def answer(asked):
-        if asked.method == "POST" and asked.path == endpoint:
-            return legacy_peer(asked)
-        document = documents.get(asked.path) if asked.method == "GET" else None
-        if document is None:
-            return http_answer(b"", "404 Not Found", HTML)
-        if isinstance(document, bytes):
-            return http_answer(document, "200 OK", HTML)
-        return http_answer(json.dumps(document).replace(
-            "ORIGIN", "http://" + asked.headers["host"]).encode())
-
-    return answer
-
-
-@cases(SITES)
-def test_an_endpoint_is_found_from_a_bare_host_and_the_trail_says_how(case):
-    documents, path, source = case
-    with Peer(site(documents, path)) as peer:
-        report = mcpkit.probe(f"127.0.0.1:{peer.port}", era="legacy", timeout=WAIT)
-    assert (report["target"], report["endpoint"]) == (peer.origin, peer.origin + path)
-    assert report["verdict"] == "partial" and report["eras"]["legacy"]["serverInfo"]["name"] == "old"
-    assert {**report["trail"][-1], "outcome": ""} == {
-        "source": source, "url": peer.origin + path, "outcome": ""}
-    assert "a handshake agreed on 2025-06-18" in report["trail"][-1]["outcome"]
-    assert ("discovery", "ok") in [(seen["name"], seen["status"]) for seen in report["layers"]]
-
-
-def test_a_wrong_path_keeps_its_verdict_and_is_told_the_right_one():
-    with Peer(site({}, "/mcp")) as peer:
-        report = mcpkit.probe(peer.origin + "/wrong", era="legacy", timeout=WAIT)
-    assert (report["verdict"], report["endpoint"]) == ("fail", peer.origin + "/wrong")
-    assert report["headline"]["layer"] == "http"
-    assert report["headline"]["hint"] == f"the endpoint is {peer.origin}/mcp: probe that"
-
-
-@pytest.mark.parametrize("answer", [http_answer(b"<title>Home</title>", "200 OK", HTML),
-                                    http_answer(b"", "404 Not Found"), http_answer({"url": 7}),
-                                    http_answer(b"", "302 Found", HTML, "Location: /again")])
-def test_a_site_without_an_endpoint_is_asked_twelve_times_at_most(answer):
-    with Peer(lambda asked: answer) as peer:
-        report = mcpkit.probe(peer.origin, timeout=WAIT)
-        asked = len(peer.asked)
-        assert mcpkit.probe(peer.origin, timeout=WAIT, guess=False)["trail"] == []
-    assert report["verdict"] == "fail" and 5 < len(report["trail"])
-    assert asked == report["requests"] <= 3 + 12 and len(peer.asked) == asked + 3
-
-
-def test_nothing_is_asked_of_another_site_and_no_credentials_leave_their_origin():
-    with untouched_port() as port:
-        far = f"http://127.0.0.1:{port}/mcp"
-        page = f'<link rel="mcp" href="{far}"><link rel=ai-catalog href="//evil.test/c">'.encode()
-        with Peer(site({"/": page, "/.well-known/mcp": {"endpoint": far}}, "/mcp")) as peer:
-            report = mcpkit.probe(peer.origin, headers={"Authorization": "Bearer s"}, timeout=WAIT)
-    assert [lead["url"] for lead in report["trail"] if "another site" in lead["outcome"]] == [
-        "http://evil.test/c", far]
-    assert {asked.headers["authorization"] for asked in peer.asked} == {"Bearer s"}
-    assert report["endpoint"] == peer.url
-
-
-def test_credentials_go_to_no_subdomain_though_it_is_near(monkeypatch):
-    look_up, documents = socket.getaddrinfo, {}
-    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **options: look_up(
-        "127.0.0.1", *rest, **options))
-    with Peer(site(documents, "/mcp")) as peer:
-        documents["/"] = f'<link rel="mcp" href="http://a.h.test:{peer.port}/mcp">'.encode()
-        mcpkit.probe(f"http://h.test:{peer.port}", headers={"Authorization": "Bearer s"},
-                     timeout=WAIT)
-    sent = {asked.headers["host"].partition(":")[0]: asked.headers.get("authorization")
-            for asked in peer.asked}
-    assert sent == {"h.test": "Bearer s", "a.h.test": None}
-
-
-def test_no_credentials_go_to_a_subdomain_where_the_endpoint_is_found(monkeypatch):
-    def answer(asked):
-        page = f'<link rel="mcp" href="http://a.h.test:{peer.port}/mcp">'.encode()
-        return http_answer(page, "200 OK", HTML) if asked.headers["host"][:2] == "h." else (
-            old_peer(asked))
-
-    with Peer(answer) as peer:
-        entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", peer.port))
-        monkeypatch.setattr(mcpkit.socket, "getaddrinfo", lambda *_, **options: [entry])
-        report = mcpkit.probe(f"http://h.test:{peer.port}", era="legacy", deep=True, repeat=1,
-                              headers={"Authorization": "Bearer s"}, timeout=WAIT)
-    assert report["endpoint"] == f"http://a.h.test:{peer.port}/mcp"
-    given = {name: {asked.headers.get("authorization") for asked in peer.asked
-                    if asked.headers["host"].startswith(name)} for name in ("h.", "a.")}
-    assert given == {"h.": {"Bearer s"}, "a.": {None}} and len(peer.asked) > 30
-
-
-NEAR = {"https://h.test/a": True, "https://a.b.h.test/": True, "http://h.test:443/": False,
-        "https://h.test:8443/": False, "https://evilh.test/": False, "https://test/": False,
-        "https://h.test@evil.test/": False, "javascript:1": False}
-
-
-@pytest.mark.parametrize("url", NEAR)
-def test_near_is_the_same_host_or_a_subdomain_on_the_same_port(url):
-    assert mcpkit.is_near(url, "https://h.test/x") is NEAR[url]
-
-
-COMPLETE = {"example.com": "https://example.com", "localhost:8000/mcp": "http://localhost:8000/mcp",
-            "127.0.0.1:1": "http://127.0.0.1:1", "[::1]:80/x": "http://[::1]:80/x",
-            "intranet:8080": "https://intranet:8080", "http://a.b": "http://a.b",
-            "nonsense": "nonsense", "ftp://a.b/c": "ftp://a.b/c", "a.b c": "a.b c"}
-
-
-@pytest.mark.parametrize("target", COMPLETE)
-def test_a_bare_host_gets_the_scheme_that_it_lacks(target):
-    assert mcpkit.complete_url(target) == COMPLETE[target]
-
-
-LINKS = {
-    "</a>; rel=mcp": [("mcp", "/a")], '<b,c>;x="1,2"; rel="x MCP", <d>; rel=y': [
-        ("x", "b,c"), ("mcp", "b,c"), ("y", "d")], "nonsense": [], "<a>": [], "<a>; rel": []}
-
-
-@pytest.mark.parametrize("header", LINKS)
-def test_a_link_header_is_read(header):
-    assert mcpkit.parse_links(header, "") == LINKS[header]
-
-
-@table("header, page", {
-    "links that do not end": ("", "<link "), "names in a link": ("<a>; ", "a"), "rel": ("", "rel=")})
-def test_reading_links_costs_no_more_than_their_length(header, page):
-    assert is_linear(lambda text: mcpkit.parse_links(header + text, "<link " + text),
-                     lambda size: page * size, 2000)
-
-
-def test_of_a_document_with_a_great_many_leads_some_are_followed():
-    page = build_exchange(None, b"<link href=/x rel='" + b"mcp " * 5000 + b"'>", method="GET")
-    outcome, leads = mcpkit.read_lead(page, mcpkit.Lead(0, "page", "http://h/", "the page"))
-    assert len(leads) == mcpkit.MAX_LEADS and outcome.count("http://h/x") == mcpkit.MAX_LEADS
-
-
-PROBED_HOSTILE = [
-    {"/": b'<link rel=mcp href="//["><link rel=mcp href=""><link rel=mcp href="/\xc3\xa9 x">'},
-    {PRM: {"resource": "http://[", "authorization_servers": "x"}}, {PRM: {"resource": 7}},
-    {PRM: {"resource": "ORIGIN/\u00e9 \u0001"}}, {"/.well-known/ai-catalog.json": {"entries": 7}},
-    {"/.well-known/ai-catalog.json": {"entries": [7, {}, {"type": CATALOG["entries"][1]["type"]}, {
-        "type": CATALOG["entries"][1]["type"], "url": "//["}, {
-        "type": CATALOG["entries"][1]["type"], "data": {"remotes": [7, {
-            "type": "streamable-http", "url": "//[", "variables": [7]}]}}]}},
-    {"/.well-known/mcp": {"url": ["//["], "remotes": {"a": {"url": "ORIGIN/\x1b"}}}},
-    {"/.well-known/mcp.json": b"[" * 60_000}, {"/.well-known/mcp.json": b"\xff\xfe{}"},
-]
-
-
-@pytest.mark.parametrize("documents", PROBED_HOSTILE)
-def test_documents_that_make_no_sense_lead_nowhere_and_break_nothing(documents):
-    with Peer(site(documents, None)) as peer:
-        report = mcpkit.probe(peer.origin, era="legacy", timeout=WAIT)
-    assert report["verdict"] == "fail" and report["endpoint"] == peer.origin
-    assert 7 < len(report["trail"])
-
-
-def test_a_card_that_promises_what_the_server_does_not_keep_is_a_finding():
-    card = {**CARD, "version": "9", "remotes": [
-        {**CARD["remotes"][1], "supportedProtocolVersions": ["2026-07-28"]}]}
-    with Peer(site({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": card},
-                   "/deep/mcp")) as peer:
-        report = mcpkit.probe(peer.origin, timeout=WAIT)
-    assert [check["message"] for check in report["checks"] if check["id"] == "card"] == [
-        "the server card promises 2026-07-28, but the server speaks 2025-06-18",
-        "the server card says version 9, the server 1"]
-
-
-CARDS = {                 # what a card says: what is wrong about it, none where nothing is
-    "all that is true": ({"version": "1", "remotes": [{
-        "type": "streamable-http", "url": "http://h/mcp",
-        "supportedProtocolVersions": ["2025-06-18", "2025-11-25"]}]}, None),
-    "nothing": ({}, None), "no list of versions": ({"remotes": [{
-        "type": "streamable-http", "url": "/mcp", "supportedProtocolVersions": 5}, 7]}, None),
-    "an era that is not spoken": ({"remotes": [{"supportedProtocolVersions": [
-        "2025-06-18", "2026-07-28"]}]}, "promises 2025-06-18, 2026-07-28, but the server speaks"),
-    "another address": ({"remotes": [{"type": "streamable-http", "url": "https://far/mcp"}]},
-                        'leads to ["https://far/mcp"]'),
-    "another version": ({"version": "9"}, "says version 9, the server 1"),
-}
-
-
-@cases(CARDS)
-def test_a_card_is_held_against_what_the_server_says(case):
-    card, words = case
-    checks = mcpkit.explain_card(card, "http://h/mcp", {"version": "1"}, {
-        "legacy": "2025-06-18", "modern": None})
-    assert [words in check.message for check in checks] == ([] if words is None else [True])
-
-
-def test_the_deep_checks_look_for_a_card_at_the_endpoint():
-    server = build_sample_server()
-    with mcpkit.HTTPService(server, port=0, publish=True) as service:
-        report = mcpkit.probe(service.url, deep=True, timeout=WAIT)
-        assert report["trail"] == [{"source": "server card", "url": service.url + "/server-card",
-                                    "outcome": "HTTP 200"}]
-        assert not [check for check in report["checks"] if check["id"] == "card"]
-    with Peer(lambda asked: old_peer(asked) if asked.method == "POST" else http_answer(
-            {"name": "a/b", "version": "9"})) as peer:
-        report = mcpkit.probe(peer.url, deep=True, era="legacy", timeout=WAIT)
-    assert "says version 9, the server 1" in find_check(report, "card")["message"]
-
-
-ISSUER_FOUND = {"issuer": "ORIGIN/t1", "authorization_endpoint": "ORIGIN/authorize",
-                "token_endpoint": "ORIGIN/token", "code_challenge_methods_supported": ["S256"],
-                "registration_endpoint": "ORIGIN/register"}
-RESOURCE_FOUND = {"resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN/t1"],
-                  "scopes_supported": ["read", "write"]}
-PROBED_AS = "/.well-known/oauth-authorization-server/t1"
-NEXT = "a client would log in after registering itself, at ORIGIN/authorize, for ORIGIN/mcp"
-ADMISSIONS = {     # challenge, documents by path: (path, outcome) of what was asked, what is said
-    "C117 the URL that is named comes first": (
-        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"',
-        {"/x/prm": RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
-        [("/x/prm", "HTTP 200"), (PROBED_AS, "HTTP 200")], [NEXT + ", with the scopes a b"]),
-    "C117 then the path, then the root": (
-        "Bearer", {PRM: RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
-        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 200"), (PROBED_AS, "HTTP 200")],
-        [NEXT + ", with the scopes read write"]),
-    "C117 a broken server stops it": (
-        "Bearer", {PRM + "/mcp": 503, PRM: RESOURCE_FOUND}, [(PRM + "/mcp", "HTTP 503")],
-        ["there is no protected resource metadata"]),
-    "C118 another scheme before, and a parameter twice": (
-        'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata = "ORIGIN/b", '
-        'error="again"', {"/b": RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
-        [("/b", "HTTP 200"), (PROBED_AS, "HTTP 200")],
-        ["the challenge has error more than once", NEXT]),
-    "C118 several parameters twice": (
-        "Bearer a=1, b=2, b=3, a=4", {},
-        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 404")],
-        ["the challenge has b, a more than once", "there is no protected resource metadata"]),
-    "C120 the three places of an issuer": (
-        "Bearer", {PRM + "/mcp": RESOURCE_FOUND, PROBED_AS: b"<p>home",
-                   "/t1/.well-known/openid-configuration": ISSUER_FOUND},
-        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200 with text/html, no JSON object"),
-         ("/.well-known/openid-configuration/t1", "HTTP 404"),
-         ("/t1/.well-known/openid-configuration", "HTTP 200")], [NEXT]),
-    "C120 an issuer that no client may use": (
-        "Bearer", {PRM + "/mcp": {**RESOURCE_FOUND, "resource": "ORIGIN/mcp/"},
-                   PROBED_AS: {"issuer": "ORIGIN/t1/"}},
-        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200")],
-        ["the metadata is of ORIGIN/mcp/, and not, to the byte, of ORIGIN/mcp",
-         "the metadata is of the issuer ORIGIN/t1/, and not, to the byte, of ORIGIN/t1",
-         "the issuer does not say that it knows PKCE with S256", "authorization_endpoint is no URL",
-         "token_endpoint is no URL", "a client would log in with an id that the issuer's operator"]),
-    "metadata that names nobody": (
-        "Bearer", {PRM + "/mcp": {"resource": "ORIGIN/mcp", "authorization_servers": [7]}},
-        [(PRM + "/mcp", "HTTP 200")], ["the resource metadata names no authorization server"]),
-    "a URL that is none": ('Bearer resource_metadata="file:///etc/passwd"', {}, [
-        ("file:///etc/passwd", "no http URL"), (PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 404")],
-        ["there is no protected resource metadata"]),
-}
-
-
-@cases(ADMISSIONS)
-def test_what_it_takes_to_be_let_in_is_told_without_logging_in(case):
-    challenge, documents, asked_of, messages = case
-
-    def answer(asked):
-        if asked.method == "POST":
-            return http_answer(b"no", "401 Unauthorized", "text/plain", "WWW-Authenticate: "
-                               + challenge.replace("ORIGIN", peer.origin))
-        document = documents.get(asked.path)
-        return http_answer(b"", f"{document} Broken") if isinstance(document, int) else site(
-            documents, None)(asked)
-
-    with Peer(answer) as peer:
-        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT,
-                              headers={"Authorization": "Bearer wrong"})
-    assert report["verdict"] == "partial"
-    assert [(lead["url"].replace(peer.origin, ""), lead["outcome"])
-            for lead in report["trail"]] == asked_of
-    seen = [check["message"].replace(peer.origin, "ORIGIN") for check in report["checks"]
-            if check["id"].startswith("authorization-")]
-    assert len(seen) == len(messages) and all(map(str.startswith, seen, messages)), seen
-    assert not [asked for asked in peer.asked
-                if asked.method == "GET" and "authorization" in asked.headers]
-
-
-# =============================================================================================
-# 28. PROBE
-# =============================================================================================
 
 def find_check(report, name):
     """Return the first check of a report whose id ends in a name."""
@@ -14233,1032 +9633,8 @@ def test_c43_silence_to_server_discover_is_a_note_where_the_handshake_works(monk
 
 
 # =============================================================================================
-# 29. PROBE REPORTS
+# 19. COMMAND LINE
 # =============================================================================================
-
-def build_report(**members):
-    """Return a report with a finding in each state, from a peer that wants to be obeyed."""
-    era = {"verdict": "partial", "protocolVersion": "2025-11-25", "session": True,
-           "serverInfo": {"name": "<i>\x1b[2J", "version": "1"}, "tools": ["a\u202eb"],
-           "levels": {"MUST": {"ok": 20, "broken": 1, "skipped": 3},
-                      "SHOULD": {"ok": 9, "broken": 0, "skipped": 0}}}
-    checks = [mcpkit.Check("legacy-handshake", "ok", "agreed"),
-              mcpkit.Check("legacy-ping", "fail", "ping <b>\x00", "answer it", "MUST, 2025-11-25 x"),
-              mcpkit.Check("modern-ping", "fail", "ping <b>\x00", "answer it", "MUST, 2026-07-28 x"),
-              mcpkit.Check("legacy-get", "ok", "a GET", "", "MUST, 2025-11-25 y"),
-              mcpkit.Check("legacy-host", "skipped", "far", "", "SHOULD, RFC 9110 7.4"),
-              mcpkit.Check("get", "note", "405")]
-    layers = [{"name": "tcp", "status": "ok", "message": "open\x1b", "hint": "", "ms": 2.4},
-              {"name": "tools", "status": "fail", "message": "none", "hint": "add", "ms": None}]
-    return {"target": "http://h/mcp?a=1&b", "endpoint": "http://h/mcp", "verdict": "partial",
-            "headline": {"layer": "tools", "message": "none\x1b", "hint": "add some"},
-            "layers": layers, "trail": [{"source": "page", "url": "http://h/", "outcome": "no"}],
-            "eras": {"legacy": era, "modern": {
-                "verdict": "fail", "protocolVersion": None, "serverInfo": {}, "session": False,
-                "tools": []}},
-            "checks": [check._asdict() for check in checks], "requests": 7, "elapsedMs": 1500,
-            **members}
-
-
-def test_the_text_report_groups_findings_and_counts_the_rules_that_are_kept():
-    assert mcpkit.format_report(build_report()).split("\n") == [
-        "probe of http://h/mcp?a=1&b",
-        "partial at tools: none\\x1b",
-        "           -> add some",
-        "  ok       tcp           open\\x1b (2 ms)",
-        "  fail     tools         see above",
-        "  legacy   partial       2025-11-25, <i>\\x1b[2J 1, with a session, tools: a\\u202eb",
-        "           20 of 21 MUST kept, 9 of 9 SHOULD kept, 3 not applicable",
-        "  looked   http://h/ (page): no",
-        "  fail     legacy-ping, modern-ping: ping <b>\\x00",
-        "           -> answer it",
-        "           (MUST, 2025-11-25 x)",
-        "  note     get: 405",
-        "verdict: partial (7 requests, 1500 ms)"]
-
-
-def test_the_statuses_of_a_report_are_in_colour_on_a_terminal_only(target):
-    assert mcpkit.paint_line("  fail     x: fail") == "  \x1b[31mfail\x1b[0m     x: fail"
-    assert mcpkit.paint_line("  modern   pass         a") == "  modern   \x1b[32mpass\x1b[0m         a"
-    assert mcpkit.paint_line("verdict: partial (1") == "verdict: \x1b[33mpartial\x1b[0m (1"
-    assert mcpkit.paint_line("           -> fail") == "           -> fail"
-    assert "\x1b" not in run("probe", target, "--era", "modern").out
-
-
-def test_the_junit_report_is_xml_with_a_suite_an_era_and_a_case_a_check():
-    from xml.etree import ElementTree
-    suites = ElementTree.fromstring(mcpkit.format_junit(build_report()).encode())
-    assert [(suite.get("name"), suite.get("tests"), suite.get("failures"), suite.get("skipped"))
-            for suite in suites] == [("legacy", "4", "1", "1"), ("modern", "1", "1", "0"),
-                                     ("endpoint", "1", "0", "0")]
-    failure = suites.find("testsuite/testcase/failure")
-    assert failure.get("message") == "ping <b>\\x00"
-    assert failure.text == "answer it\u2014MUST, 2025-11-25 x"
-    assert suites.get("time") == "1.500"
-
-
-def test_the_html_report_is_one_page_without_scripts_that_shows_markup_as_text():
-    import html.parser
-    page = mcpkit.format_html(build_report(target=["run", "<script>alert(1)</script>"]))
-    tags, opened = [], []
-
-    class Reader(html.parser.HTMLParser):
-        def handle_starttag(self, tag, attributes):
-            tags.append(tag)
-            if tag not in ("meta", "br"):
-                opened.append(tag)
-
-        def handle_endtag(self, tag):
-            assert opened.pop() == tag
-
-    Reader().feed(page)
-    assert opened == [] and page.startswith("<!DOCTYPE html>") and "@media print" in page
-    assert not {"script", "link", "img", "iframe", "b", "i"} & set(tags)
-    assert "default-src 'none'" in page and "http:" not in page.partition("<main>")[0]
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "\x1b" not in page
-    assert re.findall("<h2>(.*)</h2>", page) == [
-        "Layers", "Eras", "Where else was looked", "Findings", "Rules"]
-    assert "<h2>Rules</h2>" not in mcpkit.format_html(build_report(checks=[]))
-    assert 'class="partial">partial</span> at tools: none\\x1b</p>' in page
-    assert "<p>What to do: add some.</p>" in page
-
-
-def join_two():
-    """Return the report on two servers of a file, of which one cannot be used."""
-    return mcpkit.join_reports("mcp.json", {
-        "a": build_report(target="a"), "<b>": mcpkit.build_unusable_report("<b>", "is \x1b odd")},
-        12.3)
-
-
-def test_a_report_on_several_servers_begins_with_a_line_on_each_and_ends_with_the_worst_verdict():
-    lines = mcpkit.format_report(join_two()).split("\n")
-    assert lines[:6] == [
-        "probe of 2 servers in mcp.json",
-        "  partial     a: at tools: none\\x1b", "           -> add some",
-        "  fail        <b>: at configuration: is \\x1b odd",
-        "           -> mend its entry, or set what it needs", ""]
-    assert lines[6] == "probe of a" and "probe of <b>" in lines
-    assert lines[-1] == "verdict: fail (7 requests, 12 ms)"
-
-
-def test_every_form_of_a_report_has_all_servers_of_a_file():
-    from xml.etree import ElementTree
-    suites = ElementTree.fromstring(mcpkit.format_junit(join_two()).encode())
-    assert [suite.get("name") for suite in suites] == [
-        "a: legacy", "a: modern", "a: endpoint", "<b>: endpoint"]
-    page = mcpkit.format_html(join_two())
-    assert re.findall("<h1>(.*)</h1>", page) == [
-        "Probe of mcp.json", "Probe of a", "Probe of &lt;b&gt;"]
-    assert '<a href="#server-2">&lt;b&gt;</a>' in page and '<article id="server-2">' in page
-    assert mcpkit.list_changes(join_two(), join_two()) == []
-
-
-@pytest.mark.skipif(shutil.which("curl") is None or os.name != "posix", reason="curl")
-def test_a_curl_command_can_be_pasted(sample):
-    exchanges = []
-    mcpkit.probe(sample.url, era="modern", observe=exchanges.append)
-    out = subprocess.run(["sh", "-c", mcpkit.format_curl(exchanges[-1])], capture_output=True,
-                         timeout=WAIT).stdout.decode()
-    head, _, body = out.partition("\r\n\r\n")
-    assert head.startswith("HTTP/1.1 200") and json.loads(body)["result"]["tools"]
-
-
-def test_the_percentiles_of_durations_are_of_what_was_measured():
-    assert mcpkit.find_percentiles([0.003, 0.001, 0.002]) == {"count": 3, "median": 2, "p99": 3}
-    assert mcpkit.find_percentiles([0.001, 0.002]) == {"count": 2, "median": 1.5, "p99": 2}
-    assert mcpkit.find_percentiles([n / 1000 for n in range(1, 201)])["p99"] == 198
-
-
-def test_repeated_requests_are_timed_in_each_era(sample):
-    report = mcpkit.probe(sample.url, repeat=3)
-    timings = {name: {method: seen["count"] for method, seen in era["timings"].items()}
-               for name, era in report["eras"].items()}
-    assert timings == {"legacy": {"ping": 3, "tools/list": 3},
-                       "modern": {"server/discover": 3, "tools/list": 3}}
-    assert "median" in mcpkit.format_report(report)
-
-
-def test_only_changes_are_told_of_a_server_that_is_watched():
-    before, after = build_report(), build_report(elapsedMs=2, requests=9)
-    assert mcpkit.list_changes(before, after) == []
-    assert mcpkit.list_changes(None, after)[0] == "probe of http://h/mcp?a=1&b"
-    after["checks"] = after["checks"][:-1]
-    assert mcpkit.list_changes(before, after) == ["- note     get: 405"]
-    assert mcpkit.list_changes(after, before) == ["+ note     get: 405"]
-
-
-# =============================================================================================
-# 30. MOCK ANSWERS
-# =============================================================================================
-
-def build_asked(message, method="POST", target="/mcp", **headers):
-    """Return a request to a mock."""
-    return mcpkit.Asked(method, target, headers, message)
-
-
-def build_mock(*exchanges):
-    """Return a Mock, and what it logs; its sessions are s1, s2, ..."""
-    log, numbers = [], itertools.count(1)
-    return mcpkit.Mock(exchanges, log.append, lambda: f"s{next(numbers)}"), log
-
-
-def list_results(mock, *messages):
-    """Return the results of a mock's answers, or the codes of its errors."""
-    answers = [mock.answer(build_asked(message)).messages[-1] for message in messages]
-    return [answer["result"] if "result" in answer else answer["error"]["code"]
-            for answer in answers]
-
-
-def test_a_mock_finds_the_answer_by_params_then_by_name_then_by_method():
-    def call_tool(name, **arguments):
-        return call("tools/call", {"name": name, "arguments": arguments, "_meta": {"x": 1}})
-
-    mock, log = build_mock(build_exchange(call_tool("a", n=1), say({"is": "a1"})),
-                           build_exchange(call_tool("a", n=2), say({"is": "a2"})),
-                           build_exchange(call_tool("b"), say({"is": "b"})))
-    asked = [call_tool("a", n=2), call_tool("b", n=3), call_tool("a", n=1), call_tool("c"),
-             call("tools/list")]
-    assert list_results(mock, *asked) == [
-        {"is": "a2"}, {"is": "b"}, {"is": "a1"}, {"is": "a1"}, -32601]
-    assert log == ["never recorded: tools/list {}"]
-
-
-def test_a_mock_answers_the_same_request_in_order_and_then_as_last():
-    mock, _ = build_mock(*(build_exchange(call("x"), say({"n": n})) for n in range(3)))
-    assert [result["n"] for result in list_results(mock, *[call("x")] * 5)] == [0, 1, 2, 2, 2]
-
-
-def test_a_mock_answers_with_the_ids_and_the_token_of_who_asks():
-    progress = {"method": "notifications/progress", "params": {"progressToken": 5, "progress": 1}}
-    told = {"method": "notifications/message", "params": {"_meta": {
-        "io.modelcontextprotocol/subscriptionId": 1}}}
-    mock, _ = build_mock(build_streamed(progress, told, say({}), message=call(
-        "x", {"_meta": {"progressToken": 5}})))
-    reply = mock.answer(build_asked(call("x", {"_meta": {"progressToken": "mine"}}, "me")))
-    first, second, answer = reply.messages
-    assert (first["params"]["progressToken"], answer["id"]) == ("mine", "me")
-    assert second["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "me"}
-    sent = b"".join(reply.parts)
-    assert [json.loads(event.data) for event in SSEParser().feed(sent)] == list(reply.messages)
-
-
-def test_a_mock_gives_each_client_a_session_of_its_own():
-    mock, _ = build_mock(build_exchange(call("initialize"), say({}), headers={
-        "mcp-session-id": "<session-1>", "x-other": "1", "date": "<http-date>"}))
-    replies = [mock.answer(build_asked(call("initialize"))) for _ in range(2)]
-    assert [reply.headers for reply in replies] == [
-        {"Mcp-Session-Id": name, "X-Other": "1"} for name in ("s1", "s2")]
-
-
-@table("asked, status, count", {
-    "a modern request": (build_asked(call("x", {"_meta": META})), 404, 1),
-    "a legacy request": (build_asked(call("x")), 200, 1),
-    "a notification": (build_asked({"method": "n"}), 202, 1),
-    "a response": (build_asked(say({})), 202, 0),
-    "a GET": (build_asked(None, "GET"), 405, 1),
-    "a DELETE": (build_asked(None, "DELETE"), 200, 1),
-    "a document": (build_asked(None, "GET", "/.well-known/x"), 404, 1)})
-def test_what_was_never_recorded_is_refused_and_logged(asked, status, count):
-    mock, log = build_mock(build_exchange(call("y"), say({})))
-    assert (mock.answer(asked).status, len(log)) == (status, count)
-
-
-def test_a_mock_keeps_what_is_no_message_as_it_was():
-    page = build_exchange(call("x"), b"<html>", 401, {"content-type": "text/html"})
-    silent = build_exchange(call("y"), status=None, headers={}, error="connection: closed")
-    stream = build_streamed(say({}), message=call("z"), error="connection: closed")
-    stream = stream._replace(answer=b": hi\n\nid: 7\n" + stream.answer + b"data: half")
-    document = build_exchange(None, b"{}", method="GET", url="http://h/.well-known/x")
-    mock, _ = build_mock(page, silent, stream, document)
-    replies = [mock.answer(build_asked(call(name))) for name in "xyz"]
-    assert (replies[0].status, replies[0].headers, replies[0].parts) == (
-        401, {"Content-Type": "text/html"}, (b"<html>",))
-    assert (replies[1].is_raw, replies[1].parts) == (True, (mcpkit.Mark.HANG_UP,))
-    assert list(replies[2].parts)[0] == b": hi\n\n"
-    assert list(replies[2].parts)[1].startswith(b"id: 7\nevent: message\ndata: {")
-    assert list(replies[2].parts)[2:] == [b"data: half", mcpkit.Mark.HANG_UP]
-    assert mock.answer(build_asked(None, "GET", "/.well-known/x")).messages == ({},)
-
-
-def test_a_transcript_of_one_transport_answers_over_the_other():
-    mock, _ = build_mock(
-        build_exchange(call("x"), say({"n": 1})), build_exchange(call("w"), b"no", 403),
-        build_line_exchange(call("y"), b"hello", json.dumps({
-            "jsonrpc": "2.0", "method": "n", "params": {}}).encode(), json.dumps(
-                say({"n": 2})).encode()),
-        build_line_exchange({"method": "notifications/z"}))
-    line = mock.answer(build_asked(call("x", None, 7), "stdio"))
-    assert list(mcpkit.format_reply_lines(line)) == [
-        b'{"jsonrpc":"2.0","id":7,"result":{"n":1}}\n']
-    refused = mock.answer(build_asked(call("w"), "stdio"))
-    assert "HTTP 403" in refused.messages[0]["error"]["message"]
-    own = mock.answer(build_asked(call("y", None, 7), "stdio"))
-    assert list(own.parts)[0] == b"hello\n" and own.messages[-1]["id"] == 7
-    told = mock.answer(build_asked(call("y")))
-    assert told.is_stream and told.headers == {"Content-Type": "text/event-stream"}
-    assert mock.answer(build_asked({"method": "notifications/z"})).status == 202
-
-
-def test_a_question_is_followed_by_the_wait_for_its_answer():
-    question = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
-    lines = [json.dumps(part).encode() for part in (question, say({}))]
-    mock, _ = build_mock(build_streamed(question, say({}), message=call("x")),
-                         build_line_exchange(call("y"), *lines))
-    for asked in (build_asked(call("x")), build_asked(call("y")), build_asked(call("y"), "stdio")):
-        assert list(mock.answer(asked).parts)[1] == mcpkit.Await("q")
-
-
-# =============================================================================================
-# 31. FAULTS
-# =============================================================================================
-
-AT_MCP = collections.namedtuple("Policy", "path")("/mcp")      # for `ask` and LiveStream
-
-
-@contextlib.contextmanager
-def spoiling(*names, source=None, **options):
-    """Serve pong, or a source, with faults."""
-    source = source or functools.partial(mcpkit.answer_by_server, mcpkit.build_pong_server())
-    faults = [mcpkit.FAULTS[name] for name in names]
-    with mcpkit.MockService(mcpkit.Spoiler(source, faults, **options)) as service:
-        service.policy = AT_MCP
-        yield service
-
-
-# What a client says of each fault of HTTP, and what the probe's report says. Where it is None, all
-# works as if nothing was; a client's word may also be one of its warnings.
-HTTP_FAULTS = {
-    "crlf": (None, None), "cut-crlf": (None, None), "line-separators": (None, None),
-    "no-space": (None, None), "many-data-lines": (None, None), "other-events": (None, None),
-    "comments": (None, None), "priming-event": (None, None), "cut-characters": (None, None),
-    "open-stream": (None, None), "slow": (None, None), "duplicate-answers": (None, None),
-    "unfinished-event": ("bytes of an unfinished event were discarded",) * 2,
-    "huge-event": (None, "the answer is larger than 4,194,304 bytes"),
-    "lost-answer": ("the stream ended before the response to request 1",) * 2,
-    "reset": ("reset the connection, before the response to request 1",) * 2,
-    "silent-stream": ("headers received (HTTP 200), then no data",) * 2,
-    "only-comments": ("bytes without an answer",) * 2,
-    "endless-stream": ("the answer is larger than",) * 2,
-    "broken-off": ("the stream ended before the response to request 1",) * 2,
-    "foreign-id": ("has the id 987654321, which is not that of the request",) * 2,
-    "id-as-string": ('has the id "', 'has the id "'),
-    "batch": (None, None),
-    "wrong-envelope": ('"jsonrpc" must be "2.0", but is 1.0',) * 2,
-    "error-without-id": ("error -32602: bad cursor",) * 2,
-    "not-a-number": ("NaN is not JSON",) * 2,
-    "cut-json": ("of JSON) cannot be read",) * 2,
-    "login-page": ("text/html: <html><title>Sign in", "a web page titled 'Sign in'"),
-    "plain-text": ("HTTP 200, text/plain",) * 2,
-    "error-in-400": ("error -32602 (HTTP 400): bad cursor",) * 2,
-    "type-in-capitals": (None, None), "202-with-body": (None, None),
-    "204-for-202": (None, "notifications/initialized was answered with HTTP 204"),
-    "200-for-202": (None, "notifications/initialized was answered with HTTP 200"),
-    "406": ("HTTP 406", "the server refuses the Accept header"),
-    "no-answer": ("closed the connection without an answer",) * 2,
-    "silence": ("no answer for",) * 2,
-    "short-body": ("closed the connection inside its answer",) * 2,
-    "discover-other-code": (None, "error -32602: Invalid params"),
-    "discover-400": (None, "HTTP 400: the server read the request and refused it"),
-    "discover-404": (None, "HTTP 404"), "discover-405": (None, "HTTP 405"),
-    "discover-nothing": (None, "HTTP 200, application/json: {}"),
-    "discover-401": ("the server wants authorization (HTTP 401)", "HTTP 401 with a challenge"),
-    "legacy-versions": (None, "does not speak the modern era"),
-    "no-versions": ("supportedVersions must be a list of versions, but is []",) * 2,
-    "future-versions": ("2099-01-01",) * 2,
-    "header-mismatch": ("error -32020",) * 2,
-    "missing-capability": ("sampling",) * 2,
-    "unknown-version": ("the server chose protocolVersion 2099-01-01",) * 2,
-    "version-refused": ("HTTP 400, text/plain: Unsupported protocol version",
-                        "the server does not speak this revision"),
-    "session-lost": ("HTTP 404, text/plain: Session not found",
-                     "the server does not know the session"),
-    "session-lost-once": (None, None), "session-in-small-letters": (None, None),
-    "get-404": (None, None), "get-text": (None, None), "get-empty": (None, None),
-    "no-ping": (None, None),
-    "no-endpoint": ("its first event is hello, not endpoint",) * 2,
-    "endpoint-elsewhere": ("names http://evil.example/m, which is another origin",) * 2,
-    "405": ("HTTP 405", "this path takes no POST"),
-    "redirect-303": ("a POST is not sent on by itself", "HTTP 303"),
-    "redirect-307": (None, "HTTP 307, Location: /mcp/"),
-    "redirect-elsewhere": ("http://other.invalid/mcp, which is another origin",
-                           "location: http://other.invalid/mcp"),
-    "redirect-loop": ("more than 5 redirects", "HTTP 307: the endpoint has moved"),
-    "asks-first": ("elicitation/create: Name?", None),
-    "repeated-cursor": ("the cursor again came a second time", "tools/list has more pages"),
-    "bad-tools": (None, "needs an inputSchema of type"),
-    "bad-parameters": ("tool a-space is left out", None),
-    "foreign-schema": (None, '"http://127.0.0.1:9/x.json" leads to nothing'),
-    "terminal-codes": (None, None),
-    "wrong-output": ("/response: must be a string, but is 5", None),
-    "no-output": ("structuredContent is missing", None),
-    "401": ("HTTP 401), without saying how", "HTTP 401 without a WWW-Authenticate challenge"),
-    "401-challenge": ("HTTP 401), challenge: Negotiate", "/.well-known/no"),
-    "401-page": ("HTTP 401), without saying how", "titled 'Sign in'"),
-    "metadata-lies": ("HTTP 401), challenge: Bearer", "the metadata is of https://other.invalid"),
-    "metadata-page": ("HTTP 401), challenge: Bearer", "no protected resource metadata"),
-    "metadata-500": ("HTTP 401), challenge: Bearer", "HTTP 500"),
-    "ssh": ("does not answer in HTTP: SSH-2.0", "that is an SSH server"),
-    "tarpit": ("no answer for",) * 2,
-    "gzip-bomb": ("the answer is larger than",) * 2,
-    "200-for-all": ("HTTP 200, application/json: {}",) * 2,
-}
-
-
-# The faults that use up a limit of time, which need not be long. It falls between two of the things
-# that come each tenth of a second; all others have more time than they need.
-SILENT = ("silence", "silent-stream", "only-comments", "tarpit")
-
-
-def use_all(client):
-    """Do what a client does with pong; return the error or warnings, and the answer of the tool."""
-    try:
-        with client:
-            client.list_tools()
-            result = client.call_tool("pong", {"message": "x"})
-            client.ping()
-        return " ".join(client.warnings) or None, result
-    except MCPKitError as error:
-        return str(error), None
-
-
-@pytest.mark.parametrize("name", HTTP_FAULTS)
-def test_the_client_survives_or_names_each_fault_within_its_time(name):
-    said, started = HTTP_FAULTS[name][0], time.monotonic()
-    limits = {"timeout": 0.45, "max_time": 0.95} if name in SILENT else {"timeout": WAIT}
-    with spoiling(name) as service:
-        error, result = use_all(Client(service.url, on_roots=list, max_bytes=8 * 1024 * 1024,
-                                       **limits))
-    assert time.monotonic() - started < WAIT
-    if said is None:
-        assert (error, result["content"][0]["text"]) == (None, '{"response":"pong"}')
-    else:
-        assert said in error
-
-
-@pytest.mark.parametrize("name", HTTP_FAULTS)
-def test_the_probe_survives_or_names_each_fault_within_its_time(name):
-    said = HTTP_FAULTS[name][1]
-    with spoiling(name) as service:
-        report = mcpkit.probe(service.url, timeout=0.95 if name in SILENT else WAIT, guess=False)
-    assert report["elapsedMs"] < 1000 * WAIT
-    if said is None:
-        assert report["verdict"] == "pass"
-    else:
-        shown = [check["message"] for check in report["checks"]] + [mcpkit.format_report(report)]
-        assert said in "\n".join(shown)
-
-
-def test_each_fault_has_a_case_a_test_and_an_explanation():
-    kinds = {where: {name for name, fault in mcpkit.FAULTS.items() if fault.where in (where, "both")}
-             for where in ("HTTP", "stdio")}
-    assert kinds["HTTP"] == set(HTTP_FAULTS) and kinds["stdio"] == set(STDIO_FAULTS)
-    for fault in mcpkit.FAULTS.values():
-        assert re.fullmatch(r"C\d\d\d?", fault.case) and fault.meaning[-1] != "."
-    listed = run("mock", "--list-faults").out.splitlines()
-    assert len(listed) == len(mcpkit.FAULTS) >= 40
-    rows = run("mock", "--list-faults", "--json").json
-    assert [row["name"] for row in rows] == list(mcpkit.FAULTS) == [
-        line.split()[0] for line in listed]
-
-
-# The same on stdio.
-STDIO_FAULTS = {
-    "crlf": (None, None), "cut-crlf": (None, None), "line-separators": (None, None),
-    "cut-characters": (None, None), "duplicate-answers": (None, None), "batch": (None, None),
-    "huge-event": (None, "the server sent a line of more than 4,194,304 bytes"),
-    "foreign-id": ("an answer to the id 987654321 came, which was not asked",) * 2,
-    "id-as-string": ('an answer to the id "2" came', 'an answer to the id "1" came'),
-    "error-without-id": ("error -32602: bad cursor",) * 2,
-    "not-a-number": ("no answer for", "not MCP on stdout, line 1: {"),
-    "discover-other-code": (None, "error -32602: Invalid params"),
-    "discover-silent": (None, "it did not answer server/discover"),
-    "discover-late": (None, "it did not answer server/discover"),
-    "legacy-versions": (None, "does not speak the modern era"),
-    "no-versions": ("supportedVersions must be a list of versions, but is []",) * 2,
-    "future-versions": ("2099-01-01",) * 2, "missing-capability": ("sampling",) * 2,
-    "unknown-version": ("the server chose protocolVersion 2099-01-01",) * 2,
-    "no-ping": (None, None), "asks-first": ("elicitation/create: Name?", None),
-    "repeated-cursor": ("the cursor again came a second time", "tools/list has more pages"),
-    "bad-tools": (None, "needs an inputSchema of type"), "bad-parameters": (None, None),
-    "foreign-schema": (None, '"http://127.0.0.1:9/x.json" leads to nothing'),
-    "terminal-codes": (None, None), "no-output": ("structuredContent is missing", None),
-    "wrong-output": ("/response: must be a string, but is 5", None),
-    "junk-lines": (None, "not MCP on stdout, line 1: Server v1 started"),
-    "bad-bytes": (None, "not MCP on stdout, line 1"), "stderr-flood": (None, None),
-    "exit": ("exited with code 3; its last words: fatal: no such tool",) * 2,
-    "stays": (None, None),
-}
-
-
-def mock_command(*words):
-    """Return the command of a mock over stdio."""
-    return [*PROGRAM, "mock", "--stdio", *words]
-
-
-# The seconds that those have whose answers are none; a child takes some time to start.
-STDIO_SECONDS = dict.fromkeys(("foreign-id", "id-as-string", "not-a-number"), 1.5)
-
-
-@pytest.fixture
-def impatient(name, monkeypatch):
-    """Wait for less than usual where a fault makes us wait in vain."""
-    monkeypatch.setattr(mcpkit, "DISCOVER_SECONDS", 1.0)
-    if name == "stays":
-        monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
-
-
-@needs_signals
-@pytest.mark.parametrize("name", STDIO_FAULTS)
-def test_the_client_survives_or_names_each_fault_of_stdio(name, impatient):
-    said = STDIO_FAULTS[name][0]
-    client = Client(mock_command("--fault", name), timeout=STDIO_SECONDS.get(name, WAIT),
-                    discover_timeout=1.0)
-    error, result = use_all(client)
-    if said is None:
-        assert (error, result["content"][0]["text"]) == (None, '{"response":"pong"}')
-    else:
-        assert said in error
-    assert (["Server v1 started"] == [text for _, text in client.junk[:1]]) == (
-        name == "junk-lines")
-
-
-@needs_signals
-@pytest.mark.parametrize("name", STDIO_FAULTS)
-def test_the_probe_survives_or_names_each_fault_of_stdio(name, impatient):
-    said = STDIO_FAULTS[name][1]
-    report = mcpkit.probe(mock_command("--fault", name), timeout=STDIO_SECONDS.get(name, WAIT))
-    if said is None:
-        assert report["verdict"] == "pass"
-    else:
-        assert said in "\n".join([*(check["message"] for check in report["checks"]),
-                                  mcpkit.format_report(report)])
-
-
-ODD_RESULTS = [{}, 5, None, [], {"tools": 5, "_meta": 5, "capabilities": [], "nextCursor": 1}]
-
-
-@pytest.mark.parametrize("method", ["POST", "stdio"])
-def test_faults_spoil_odd_answers_and_those_of_other_faults_too(method):
-    faults, choose = list(mcpkit.FAULTS.values()), random.Random(5)
-    pairs = [(fault,) for fault in faults] + [choose.choices(faults, k=2) for _ in range(200)]
-    for spoilers, asked_for, odd in itertools.product(
-            pairs, ("tools/list", "initialize"), ODD_RESULTS):
-        asked = build_asked(call(asked_for), method)
-        reply = mcpkit.MockReply(200, {"Content-Type": "application/json"}, (say(odd),))
-        for fault in spoilers:
-            reply = fault.spoil(reply, asked)
-        parts = (mcpkit.format_reply_lines(reply) if method == "stdio"
-                 else mcpkit.format_reply(reply, "now"))
-        assert all(part is not None for part in itertools.islice(parts, 5))
-
-
-@pytest.mark.parametrize("name", mcpkit.FAULTS)
-def test_each_fault_can_spoil_whatever_was_recorded(name):
-    fault = mcpkit.FAULTS[name]
-    exchanges = [exchange for sample in ("pong.http", "notes.http", "python-sdk.http", "fastmcp.http")
-                 for exchange in mcpkit.parse_transcript(
-                     (ROOT / "samples" / sample).read_text(encoding="utf-8"))]
-    exchanges += [build_exchange(call("html"), b"<html>", 500), build_exchange(call("none"), status=204),
-                  build_exchange(call("lost"), status=None, headers={}, error="reset")]
-    mock, _ = build_mock(*exchanges)
-    for exchange in exchanges:
-        for method in ("POST", "stdio"):
-            asked = mcpkit.Asked(method, "/mcp", {"host": "h"}, mcpkit.find_json(
-                exchange.request_body))
-            reply = fault.spoil(mock.answer(asked), asked)
-            parts = mcpkit.format_reply_lines(reply) if method == "stdio" else (
-                mcpkit.format_reply(reply, "now"))
-            for part in itertools.islice(parts, 20):
-                assert isinstance(part, (bytes, int, float, mcpkit.Mark, mcpkit.Await, mcpkit.Aside))
-
-
-def test_faults_of_streams_can_be_combined():
-    with spoiling("other-events", "no-space", "crlf") as service:
-        reply = ask(service, call("tools/list"))
-        assert reply.body.startswith(b"event:ping\r\ndata:ping\r\n\r\n")
-        assert use_all(Client(service.url, timeout=5.0))[0] is None
-
-
-def test_a_rate_and_a_seed_spoil_the_same_answers_each_time():
-    def ask_often(seed):
-        with spoiling("200-for-all", "406", rate=0.5, seed=seed) as service:
-            return [ask(service, call("tools/list"), n=n).status for n in "12345678901234567890"]
-    first = ask_often(7)
-    assert first == ask_often(7) != ask_often(8)
-    assert 2 < first.count(200) < 20 and first.count(406) > 0
-    with spoiling("406", rate=0.0) as service:
-        assert ask(service, call("tools/list")).status == 200
-
-
-@table("words, said", {
-    "a fault that there is not": (["--fault", "crlf,nothing"], "there is no fault nothing"),
-    "one of HTTP on stdio": (["--fault", "405", "--stdio"], "the fault 405 is one of HTTP only"),
-    "one of stdio over HTTP": (["--fault", "exit"], "the fault exit is one of stdio only"),
-    "a rate above 1": (["--fault-rate", "1.5"], "invalid rate value"),
-    "no transcript": (["Makefile"], "Makefile: line 4 is no request"),
-    "no file": (["nowhere"], "nowhere cannot be read")})
-def test_a_mock_that_cannot_be_says_why(words, said):
-    ran = run("mock", *words)
-    assert (ran.code, said in ran.err, ran.err.count("\n")) == (2, True, 1), ran.err
-
-
-# =============================================================================================
-# 32. RECORD AND REPLAY
-# =============================================================================================
-
-def replay(path, *words, **options):
-    """Run `replay` of a file and return what came of it."""
-    return run("replay", str(path), *words, **options)
-
-
-def test_the_first_transcript_replays_but_for_the_name_of_its_server():
-    with mcpkit.HTTPService(Server("other", stream="always"), port=0) as service:
-        assert "3 · tools/list: different" in replay("samples/pong.http", service.url).out
-    server = mcpkit.build_pong_server()
-    server.stream, server.info["name"] = "always", "docker agent"
-    with mcpkit.HTTPService(server, port=0) as service:
-        ran = replay("samples/pong.http", service.url)
-        assert (ran.code, ran.out) == (1, """\
-1 \u00b7 initialize: different
-  result.serverInfo.name: was mcpkit pong, is docker agent
-2 \u00b7 notifications/initialized: the same
-3 \u00b7 tools/list: the same
-4 \u00b7 tools/call: the same
-4 exchanges: 3 the same, 1 different
-""")
-        ran = replay("samples/pong.http", service.url, "--ignore", "serverInfo", "--json")
-        assert ran.code == 0 and ran.json["same"]
-        ran = replay("samples/pong.http", service.url, "--only", "4")
-        assert (ran.code, ran.out) == (0, "4 \u00b7 tools/call: the same\n"
-                                          "1 exchange: 1 the same\n")
-
-
-def test_a_transcript_of_http_replays_over_stdio_and_one_of_stdio_over_http(tmp_path, pong):
-    assert replay("samples/pong.http", *STDIO).out.endswith("\n4 exchanges: 4 the same\n")
-    lines = [build_line_exchange(call("initialize", {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {
-            "name": "t", "version": "0"}}), json.dumps(say({
-                "protocolVersion": "2025-11-25", "serverInfo": {}, "capabilities": {}})).encode()),
-        build_line_exchange({"jsonrpc": "2.0", "method": "notifications/initialized"}),
-        build_line_exchange(call("tools/call", {"name": "pong", "arguments": {"message": ""},
-                                                "_meta": META}, 2))]
-    (tmp_path / "lines").write_text(mcpkit.format_transcript(lines), encoding="utf-8")
-    ran = replay(tmp_path / "lines", pong.url, "--json", "--ignore", "result.capabilities")
-    assert [row["outcome"] for row in ran.json["exchanges"]] == [
-        "different", "the same", "different"]
-    changed = [row["path"] for row in ran.json["exchanges"][0]["differences"]]
-    assert changed == ["result.serverInfo.name", "result.serverInfo.version"]
-    assert ran.json["exchanges"][2]["differences"][1]["is"]["structuredContent"] == {
-        "response": "pong"}
-
-
-def test_an_update_puts_the_answers_of_now_into_the_file(tmp_path, notes):
-    path = tmp_path / "notes.http"
-    opened = build_exchange(call("initialize", {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {
-            "name": "t", "version": "0"}}), sent=JSON_BOTH,
-        headers={"mcp-session-id": "<session-1>"})
-    session = {**JSON_BOTH, "Mcp-Session-Id": "<session-1>", "Authorization": "Bearer <secret-2>"}
-    exchanges = [opened, build_exchange(call("tools/list", None, 2), sent=session,
-                                        title="all of it")]
-    path.write_text(mcpkit.format_transcript(exchanges), encoding="utf-8")
-    assert replay(path, notes.url).code == 1
-    assert replay(path, notes.url, "--update").code == 1
-    text = path.read_text(encoding="utf-8")
-    assert text.count("Mcp-Session-Id: <session-1>") == 2 and text.endswith("}\n")
-    assert "### 2 \u00b7 all of it" in text and "Bearer <secret-2>" in text
-    ran = replay(path, notes.url)
-    assert (ran.code, ran.out.split("\n")[1]) == (0, "2 \u00b7 all of it: the same")
-
-
-@table("words, code, said", {
-    "nobody there": (["samples/pong.http", "http://127.0.0.1:1/mcp"], 4, "connect"),
-    "no file": (["nowhere", "http://127.0.0.1:1/mcp"], 2, "nowhere cannot be read"),
-    "no transcript": (["Makefile", "http://127.0.0.1:1/mcp"], 2, "no request"),
-    "no URL": (["samples/pong.http", "ftp://127.0.0.1/"], 2, "not an http or https URL"),
-    "no such exchange": (["samples/pong.http", "http://127.0.0.1:1/", "--only", "5"], 2,
-                         "there are 4 exchanges")})
-def test_a_replay_that_cannot_be_says_why(words, code, said):
-    ran = replay(*words)
-    assert ran.code == code and said in ran.err and ran.err.count("\n") == 1
-
-
-def test_a_server_that_stops_answering_is_a_difference(tmp_path):
-    with Peer(lambda asked: http_answer(call("x")) if asked.message["id"] == 1 else b"") as peer:
-        path = tmp_path / "two"
-        path.write_text(mcpkit.format_transcript(
-            [build_exchange(call("x", None, n), call("x")) for n in (1, 2)]), encoding="utf-8")
-        ran = replay(path, peer.url)
-    assert ran.code == 1 and "answer: was complete, is connection: 127.0.0.1" in ran.out
-
-
-# ---- mock and record
-
-@contextlib.contextmanager
-def running(*words):
-    """Run a service of mcpkit.py on any port, and stop it; yields its URL."""
-    child = subprocess.Popen([*PROGRAM, *words, "--port", "0"], stdout=subprocess.PIPE, text=True)
-    try:
-        yield re.search(r"http://127.0.0.1:\d+\S*", child.stdout.readline()).group()
-    finally:
-        child.terminate()
-        assert child.wait(WAIT) == 0
-        child.stdout.close()
-
-
-def test_a_mock_of_the_first_transcript_satisfies_the_client_and_the_probe():
-    with running("mock", "samples/pong.http") as url:
-        with Client(url, timeout=WAIT) as client:
-            assert (client.protocol_version, client.server_info["name"]) == (
-                "2025-11-25", "mcpkit pong")
-            assert client.call_tool("pong", {"message": "other"})["structuredContent"] == {
-                "response": "pong"}
-        assert mcpkit.probe(url)["verdict"] == "pass"
-    ran = run("call", "pong", "message=x", "--", *mock_command("samples/pong.http"))
-    assert (ran.code, ran.out) == (0, '{"response":"pong"}\n')
-    assert ran.err == ""
-
-
-@contextlib.contextmanager
-def recording(url, path, **options):
-    """Record what is said to a URL."""
-    with mcpkit.RecordService(url, mcpkit.Tape(str(path)), **options) as service:
-        service.policy = AT_MCP
-        yield service
-
-
-def read_titles(path):
-    """Return what the exchanges of a transcript are about."""
-    return [mcpkit.find_title_of(exchange) for exchange in read_exchanges(path)]
-
-
-def read_exchanges(path):
-    return mcpkit.parse_transcript(path.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_what_is_recorded_replays_and_answers_like_the_server(era, tmp_path, notes):
-    path = tmp_path / "tape.http"
-    with recording(notes.url, path) as service:
-        with Client(service.url, era=era, timeout=WAIT, on_roots=list) as client:
-            saved = client.call_tool("add_note", {"text": "milk"})["structuredContent"]
-            with pytest.raises(MCPError):
-                client.read_resource("notes://none")
-    titles = read_titles(path)
-    assert titles == (["initialize", "notifications/initialized", "GET", "tools/call",
-                       "resources/read", "DELETE"] if era == "legacy" else [
-                           "server/discover", "tools/call", "resources/read"])
-    with mcpkit.HTTPService(load_sample("notes.py"), port=0) as fresh:
-        ran = replay(path, fresh.url)
-    assert ran.code == 0, ran.out
-    with running("mock", str(path)) as url, Client(url, era=era, timeout=WAIT, on_roots=list
-                                                   ) as client:
-        assert client.call_tool("add_note", {"text": "milk"})["structuredContent"] == saved
-        with pytest.raises(MCPError):
-            client.read_resource("notes://none")
-
-
-def build_curious_server():
-    """Return a server whose tool asks, tells and then answers."""
-    server = Server("curious", sessions=True)
-
-    @server.tool
-    def book(ctx: Context) -> str:
-        ctx.progress(1, 2)
-        ctx.log("info", "asking")
-        return ctx.elicit("Which day?", {"type": "object", "properties": {
-            "day": {"type": "string"}}}).content["day"]
-    return server
-
-
-@pytest.mark.parametrize("transport", ["HTTP", "stdio"])
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_questions_of_a_server_are_recorded_replayed_and_asked_again(era, transport, tmp_path):
-    path = tmp_path / "tape.http"
-    (tmp_path / "curious.py").write_text(
-        "from mcpkit import Context, Server\n" + inspect_source(build_curious_server)
-        + "\nserver = build_curious_server()\n")
-    command = [*PROGRAM, "serve", str(tmp_path / "curious.py"), "--stdio"]
-
-    def book(target):
-        with Client(target, era=era, timeout=WAIT, on_elicit=lambda params: {"day": "Monday"}
-                    ) as client:
-            return client.call_tool("book", on_progress=lambda *_: None)["content"][0]["text"]
-
-    with contextlib.ExitStack() as stack:
-        if transport == "stdio":
-            assert book([*PROGRAM, "record", "--out", str(path), "--", *command]) == "Monday"
-            target = ["--", *command]
-        else:
-            service = stack.enter_context(mcpkit.HTTPService(build_curious_server(), port=0))
-            with recording(service.url, path) as recorder:
-                assert book(recorder.url) == "Monday"
-            target = [service.url]
-        ran = replay(path, *target)
-        assert ran.code == 0, ran.out
-    assert book(mock_command(str(path))) == "Monday"
-    with running("mock", str(path)) as url:
-        assert book(url) == "Monday"
-
-
-def test_a_recorded_stream_is_handed_on_as_it_comes(tmp_path):
-    more = threading.Event()
-
-    def answer(asked):
-        yield (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Odd: 1\r\n"
-               b"Connection: close\r\n\r\n" + mcpkit.format_event('{"n":1}'))
-        assert more.wait(WAIT)
-        yield mcpkit.format_event('{"n":2}')
-
-    with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
-        with LiveStream(service, call("x")) as live:
-            assert live.response.getheader("X-Odd") == "1"
-            assert live.next_message() == {"n": 1}
-            more.set()
-            assert live.next_message() == {"n": 2} and live.next_event() is None
-    exchange, = read_exchanges(tmp_path / "tape")
-    assert (exchange.error, exchange.is_stream, exchange.answer.count(b"data: ")) == (None, True, 2)
-
-
-def test_a_client_that_goes_away_ends_the_exchange_that_is_recorded(tmp_path, notes):
-    with recording(notes.url, tmp_path / "tape") as service:
-        with listen(service, {"toolsListChanged": True}) as live:
-            assert live.next_message()["method"] == "notifications/subscriptions/acknowledged"
-    exchange, = read_exchanges(tmp_path / "tape")
-    assert exchange.error == "the client went away"
-    wait_until(lambda: not notes.mcp.listeners)
-
-
-def test_what_cannot_be_reached_is_a_502_and_on_record(tmp_path):
-    with recording("http://127.0.0.1:1/mcp", tmp_path / "tape") as service:
-        reply = ask(service, call("x"))
-        assert reply.status == 502 and b"nothing listens at 127.0.0.1:1" in reply.body
-    exchange, = read_exchanges(tmp_path / "tape")
-    assert exchange.status is None and "nothing listens" in exchange.error
-
-
-def test_a_page_of_another_name_is_not_let_in_by_a_recorder_or_a_mock(tmp_path, pong):
-    with recording(pong.url, tmp_path / "tape") as recorder, spoiling() as mock:
-        for service in (recorder, mock):
-            assert ask(service, call("tools/list"), Host="evil.example").status == 403
-            assert ask(service, call("tools/list")).status == 200
-    assert read_titles(tmp_path / "tape") == ["tools/list"]
-
-
-def test_a_tape_that_cannot_be_written_does_not_end_the_talk(tmp_path, pong, capsys):
-    (tmp_path / "folder").mkdir()
-    with recording(pong.url, tmp_path / "folder" / "tape") as service:
-        shutil.rmtree(tmp_path / "folder")
-        assert ask(service, call("tools/list")).status == 200
-    assert "tape cannot be written: No such file" in capsys.readouterr().err
-
-
-def test_a_recorder_takes_the_place_of_its_server_in_headers(tmp_path):
-    def answer(asked):
-        assert asked.headers["host"] == f"127.0.0.1:{peer.port}"
-        return http_answer(b"", "307 Moved", "text/plain", f"Location: {peer.url}/", "X-A: 1",
-                           "X-A: 2")
-    with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
-        reply = ask(service, call("x"))
-        assert reply.headers["location"] == service.url + "/" and reply.headers["x-a"] == "1, 2"
-
-
-def test_a_tape_is_in_the_order_in_which_exchanges_began(tmp_path):
-    tape = mcpkit.Tape(str(tmp_path / "tape"))
-    begun = [tape.begin() for _ in range(3)]
-    assert begun == sorted(set(begun))
-    for number in (1, 0, 2):
-        tape.put(begun[number], build_exchange(call(f"m{number}"), b"a" * number))
-        text = (tmp_path / "tape").read_text(encoding="utf-8")
-        assert mcpkit.format_transcript(mcpkit.parse_transcript(text)) + "\n" == text
-    assert read_titles(tmp_path / "tape") == ["m0", "m1", "m2"]
-    tape.put(begun[1], build_exchange(call("again")))
-    assert read_titles(tmp_path / "tape") == ["m0", "again", "m2"]
-
-
-TOLD = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}\n'
-
-
-def put_lines(tape, count):
-    """Have a server tell much before it answers; return what is on tape before that, and after."""
-    lines = mcpkit.LineTape(mcpkit.Tape(str(tape)))
-    lines.hear_client(json.dumps(call("tools/call")).encode() + b"\n")
-    for _ in range(count):
-        lines.hear_server(TOLD)
-    lines.close()
-    before, = read_exchanges(tape)
-    lines.hear_server(json.dumps(say({})).encode() + b"\n")
-    after, = read_exchanges(tape)
-    return before, after
-
-
-def test_all_that_a_stdio_server_tells_is_on_tape_at_the_end(tmp_path):
-    before, after = put_lines(tmp_path / "tape", 100)
-    assert before.answer.count(b'"progress":') == 100
-    assert after.answer == before.answer + b"\n" + json.dumps(say({})).encode()
-
-
-def test_a_stdio_server_that_tells_much_is_recorded_in_time_that_grows_with_it(tmp_path):
-    assert is_linear(lambda count: put_lines(tmp_path / "tape", count), lambda size: size, 100)
-
-
-@pytest.mark.parametrize("words", [
-    ["list"], ["call", "pong", "message=x"], ["send", "tools/list"], ["probe"]], ids=str)
-def test_every_command_of_the_client_writes_a_transcript(words, tmp_path, pong):
-    path = str(tmp_path / "tape.http")
-    target = [words[0], pong.url, *words[1:]]
-    assert run(*target, "--transcript", path, "--header", "X-Token: 1234567").code == 0
-    exchanges = read_exchanges(tmp_path / "tape.http")
-    assert len(exchanges) > 1 and exchanges[0].request_headers["X-Token"] == "<secret-1>"
-    assert replay(path, pong.url, "--header", "X-Token: 1").code == 0
-    assert run(*words, "--transcript", path, *STDIO).code == 0
-    assert {exchange.method for exchange in read_exchanges(tmp_path / "tape.http")} == {"stdio"}
-
-
-@table("words, code, said", {
-    "nothing to record": (["--out", "x"], 2, "the URL of a server, or --"),
-    "no URL": (["pong", "--out", "x"], 2, "not an http or https URL"),
-    "nowhere to write": (["http://127.0.0.1:1/", "--out", "/no/such/x"], 2, "cannot be written"),
-    "no command": (["--out", "/dev/null", "--", "/no/such"], 4, "cannot start")})
-def test_a_recording_that_cannot_be_says_why(words, code, said):
-    ran = run("record", *words)
-    assert (ran.code, said in ran.err, ran.err.count("\n")) == (code, True, 1), ran.err
-
-
-# =============================================================================================
-# 33. CONFIGURATION
-# =============================================================================================
-
-VARIABLES = {"TOKEN": "t0p-secret", "EMPTY": "", "N": "5"}
-
-
-def resolve(entry):
-    return mcpkit.resolve_server("it", entry, "mcp.json", VARIABLES.get)
-
-
-def read_servers(text):
-    data = text if isinstance(text, bytes) else text.encode()
-    return mcpkit.parse_config(data, "mcp.json", "/work")
-
-
-IT = '{"url": "http://h//x"}'
-
-
-@table("text", {
-    "mcpServers": '{"mcpServers": {"it": %s}}' % IT, "servers": '{"servers": {"it": %s}}' % IT,
-    "C121 a BOM": '\ufeff{"servers": {"it": %s}}' % IT,
-    "C121 line comments": '// a "\n{"servers": {"it": %s // }\n}}// b' % IT,
-    "C121 block comments": '{/* { " \n */"servers"/**/: {"it": %s}}' % IT,
-    "C121 trailing commas": '{"servers": {"it": %s, }, /* , */ }' % IT,
-    "UTF-16, as some editors on Windows write it": ('{"servers": {"it": %s}}' % IT).encode("utf-16"),
-    "settings of an editor": '{"a": [1,], "mcp": {"servers": {"it": %s}}}' % IT,
-    "the servers of one project": '{"projects": {"/work": {"mcpServers": {"it": %s}}, "/": {}},'
-                                  ' "mcpServers": {"it": {"url": "http://other/"}}}' % IT,
-})
-def test_c121_the_servers_of_each_dialect_are_found(text):
-    assert read_servers(text) == {"it": {"url": "http://h//x"}}
-
-
-@table("text", {"an object without servers": "{}", "a list": "[]", "servers that are none":
-                '{"servers": 5, "mcp": [], "projects": null}'})
-def test_a_file_without_servers_has_none(text):
-    assert read_servers(text) == {}
-
-
-@table("text, place", {
-    "a missing colon": ('{"servers":\n  {"it" {}}}', "mcp.json:2:9: "),
-    "a comma in a comment": ('{"a": 1 /* , */ "b": 2}', "mcp.json:1:17: "),
-    "what only looks like a comment": ('{"a": "// /* ,}", "b" 1}', "mcp.json:1:23: "),
-    "an endless comment": ('{"a": 1, /*', "mcp.json:1:"), "an endless string": ('{"a', "mcp.json:1:2"),
-    "nothing": ("", "mcp.json:1:1: "), "bytes that are no text": (b"{\xff}", "mcp.json cannot be read"),
-    "endless nesting": ("[" * 100000, "mcp.json"),
-})
-def test_c121_a_syntax_error_says_line_and_column(text, place):
-    error = find_error(read_servers, text)
-    assert type(error) is UsageError and str(error).startswith(place)
-
-
-def test_reading_a_configuration_takes_time_in_proportion_to_its_length():
-    for part in ("/*", "//\n", '"', ",  ", '"\\'):
-        assert is_linear(mcpkit.blank_comments, lambda size: part * size, 2000)
-    assert is_linear(lambda text: mcpkit.check_variables({"command": text}, lambda name: None),
-                     lambda size: "${" * size, 2000)
-
-
-PYTHON = ["python3", "s.py"]
-
-
-@table("entry, wanted", {
-    "a command": ({"command": "python3", "args": ["s.py"]}, (PYTHON,)),
-    "a command in one list": ({"type": "local", "command": PYTHON}, (PYTHON,)),
-    "its folder and variables": (
-        {"command": "python3", "args": ["s.py"], "cwd": "/a", "env": {"A": "b", "N": 5, "T": True,
-                                                                     "Z": None}},
-        (PYTHON, {}, {"A": "b", "N": "5", "T": "true"}, "/a")),
-    **{f"C121 type {kind}": ({"type": kind, "url": "http://h//x"}, ("http://h//x",)) for kind in (
-        "http", "streamable-http", "streamableHttp", "sse", "HTTP", "remote")},
-    "C121 no type": ({"url": "http://h//x"}, ("http://h//x",)),
-    "a url under other names": ({"serverUrl": "https://h/"}, ("https://h/",)),
-    "headers": ({"httpUrl": "https://h/", "headers": {"X-Key": "a:b"}},
-                ("https://h/", {"X-Key": "a:b"})),
-    "C121 variables": ({"url": "http://h/${env:TOKEN}/${N}", "headers": {
-        "A": "${NO:-d}${EMPTY:-e}${N:-f}${EMPTY}"}}, ("http://h/t0p-secret/5", {"A": "de5"})),
-    "variables in a command": ({"command": "x", "args": ["${N}"], "env": {"A": "${TOKEN}"}},
-                               (["x", "5"], {}, {"A": "t0p-secret"})),
-    "what is not known": ({"url": "http://h/", "disabled": True, "timeout": "${NO}"}, ("http://h/",)),
-})
-def test_c121_a_server_is_reached_as_its_entry_says(entry, wanted):
-    assert resolve(entry)[:4] == mcpkit.ServerEntry(*wanted)[:4]
-
-
-@table("entry, words", {
-    "C121 a missing variable": ({"url": "http://h/${NO_SUCH}"},
-                                "needs the variable NO_SUCH, which is not set"),
-    "half a character": ({"url": "http://h/${\ud800}"}, r"needs the variable \ud800, which"),
-    "C121 missing variables": ({"url": "http://h/${A}", "headers": {"H": "${env:B} ${A} ${C:-c}"},
-                               "other": "${D}"}, "needs the variables B and A, which are not set"),
-    "no object": (5, "is no object"), "nothing": ({}, "has neither command nor url"),
-    "an unknown type": ({"type": "pigeon", "url": "http://h"}, "is of an unknown type, pigeon"),
-    "a type without its member": ({"type": "stdio", "url": "http://h"}, "but has no command"),
-    "another type without": ({"type": "sse", "command": "x"}, "but has no url"),
-    "an empty command": ({"command": ""}, "has an empty command"),
-    "an empty list": ({"command": []}, "has an empty command"),
-    "a url that is none": ({"url": "ftp://s3cret"}, "has a url that is no http or https URL"),
-    "arguments that are none": ({"command": "x", "args": "s3cret"}, "args that is not a list"),
-    "an argument that is none": ({"command": "x", "args": [["s3cret"]]}, "args that is not a text"),
-    "variables that are none": ({"command": "x", "env": ["s3cret"]}, "env that is not an object"),
-    "a header that is none": ({"url": "http://h", "headers": {"A": "s3cret\n"}}, "not a header: A"),
-})
-def test_c121_an_entry_that_cannot_be_used_is_an_error_without_its_values(entry, words):
-    error = find_error(resolve, entry)
-    assert type(error) is UsageError and words in str(error) and "s3cret" not in str(error)
-    assert str(error).startswith("mcp.json: the server it ")
-
-
-def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
-    http = resolve({"url": "http://h/in-the-url", "headers": {"A": "in-a-header"}})
-    stdio = resolve({"command": "x", "args": ["in-an-argument", "${TOKEN}"],
-                     "env": {"A": "in-the-env", "B": "1"}})
-    seen = {"a": ["at http://h/in-the-url: in-a-header"], "b": "x in-an-argument t0p-secret ended 1"}
-    assert mcpkit.hide_secrets(seen, {**http.hidden, **stdio.hidden}) == {
-        "a": ["at it: ***"], "b": "it ended 1"}
-    assert mcpkit.hide_secrets("t0p-secret is wrong", stdio.hidden) == "${TOKEN} is wrong"
-
-
-@pytest.mark.parametrize("size", [5, 6, 60, 200, 299])
-def test_of_a_secret_that_was_cut_off_no_beginning_is_left(size):
-    secret = "".join(str(number) for number in range(100, 200))
-    seen = f"unknown token: {mcpkit.shorten(secret, size)} (ask for another)"
-    shown = mcpkit.hide_secrets(seen, {secret: "${TOKEN}"})
-    assert shown == (seen if size < mcpkit.MIN_SECRET
-                     else "unknown token: ${TOKEN}... (ask for another)")
-    assert mcpkit.hide_secrets("100101x... 100101102", {secret: "!"}) == "100101x... 100101102"
-
-
-# =============================================================================================
-# 34. COMMAND LINE
-# =============================================================================================
-
 class Ran(typing.NamedTuple):
     """What a command did."""
 
@@ -16345,6 +10721,5590 @@ def test_a_probe_that_watches_prints_a_document_for_each_change_where_json_is_wa
     assert first["verdict"] == "pass" and last["verdict"] != "pass"
 
 
+# EXTRAS: what follows tests the sections below the same line of mcpkit.py.
+
+
+# =============================================================================================
+# 20. ACCESS
+# =============================================================================================
+ISSUER = "https://login.example"
+OTHER = "https://other.example/mcp"
+PRINCIPALS = {
+    "reader": Principal("ada", ["notes:read"]), "reader.2": Principal("ada", ["notes:read"]),
+    "writer": Principal("bob", ["notes:write"]), "admin": Principal("eve", {"notes:admin"}),
+    "nobody": Principal("joe"), "root": Principal("root", None),
+    "late": Principal("ada", ["notes:read"], {"exp": 1}),
+    "abroad": Principal("ada", ["notes:read"], {"aud": [OTHER]}),
+}
+IMPLIED = {"notes:admin": ["notes:write"], "notes:write": ["notes:read"]}
+WRITE = {"scopes": ["notes:write"]}
+METADATA_PATH = "/.well-known/oauth-protected-resource"
+
+
+def build_vault(verify=PRINCIPALS.get, issuers=(ISSUER,), resource=None, **options):
+    """Return a server that asks for tokens, with one of everything for readers, one for writers."""
+    server = Server("vault", auth=Auth(
+        verify, authorization_servers=issuers, scopes=["notes:read"], resource=resource,
+        implied_scopes=IMPLIED), **options)
+
+    @server.tool
+    def whoami(ctx: Context) -> str:
+        return str(ctx.principal and ctx.principal.subject)
+
+    @server.tool(**WRITE)
+    def erase() -> str:
+        return "erased"
+
+    @server.tool
+    def look() -> str:
+        return "seen"
+
+    server.resource("vault://open", name="open")(lambda: "open")
+    server.resource("vault://closed", name="closed", **WRITE)(lambda: "closed")
+    server.resource("vault://open/{a}", name="open")(lambda a: a)
+    server.resource("vault://closed/{a}", name="closed", **WRITE)(lambda a: a)
+    server.prompt(name="open")(lambda a: a)
+    server.prompt(name="closed", **WRITE)(lambda a: a)
+    server.completion("closed", "a")(lambda value: ["secret"])
+    return server
+
+
+@pytest.fixture
+def vault():
+    with mcpkit.HTTPService(build_vault(), port=0) as service:
+        yield service
+
+
+def find_challenge(reply):
+    """Return the parameters of a reply's one Bearer challenge, None where there is none."""
+    value = reply.headers.get("www-authenticate")
+    if value is None:
+        return None
+    (scheme, params), = mcpkit.parse_challenges(value)
+    assert scheme == "bearer"
+    return params
+
+
+AUTHORIZATIONS = {
+    "none": (None, 401, None), "another scheme": ("Basic YTpi", 401, None),
+    "the scheme alone": ("Bearer", 401, None),
+    "bad characters": ('Bearer "reader"', 401, "invalid_token"),
+    "two tokens in one": ("Bearer reader, Bearer reader", 401, "invalid_token"),
+    "a wrong token": ("Bearer readers", 401, "invalid_token"),
+    "a wrong case": ("Bearer Reader", 401, "invalid_token"),
+    "an expired token": ("Bearer late", 401, "invalid_token"),
+    "a token for others": ("Bearer abroad", 401, "invalid_token"),
+    "a token that may nothing": ("Bearer nobody", 403, "insufficient_scope"),
+    "a token": ("Bearer reader", 200, None),
+    "a lower-case scheme": ("bearer reader", 200, None),
+    "one whose scope implies": ("Bearer admin", 200, None),
+    "one that may everything": ("Bearer root", 200, None),
+}
+
+
+@cases(AUTHORIZATIONS)
+def test_only_a_good_token_is_let_in_and_any_other_is_told_where_to_get_one(vault, case):
+    authorization, status, error = case
+    reply = ask(vault, call("ping"), Authorization=authorization)
+    challenge = find_challenge(reply)
+    assert reply.status == status
+    if status == 200:
+        assert challenge is None
+        return
+    port = vault.server_address[1]
+    assert challenge.pop("error_description", None) == (
+        reply.json["error"]["message"] if error else None)
+    assert challenge == {**({"error": error} if error else {}), "scope": "notes:read",
+                         "resource_metadata": f"http://127.0.0.1:{port}{METADATA_PATH}/mcp"}
+
+
+BEARER = "Authorization: Bearer "
+# What is wrong with a request, whether it has a token or not, and which of its faults answers.
+GATES = {
+    "another host, no token": (make_raw(b"").replace(b"127.0.0.1", b"evil.example"), 421),
+    "another origin, no token": (make_raw(b"", "Origin: http://evil.example"), 403),
+    "another origin, a token": (make_raw(b"", "Origin: null", BEARER + "reader"), 403),
+    "another path, no token": (make_raw(b"", target="/other"), 404),
+    "another path, a wrong token": (make_raw(b"", BEARER + "x", target="/other"), 404),
+    **{f"{method}, no token": (make_raw(b"", method=method), 401)
+       for method in ("GET", "HEAD", "DELETE", "PUT")},
+    "GET, a token": (make_raw(b"", BEARER + "reader", method="GET"), 405),
+    "no type, no token": (make_raw(b"{}").replace(b"application/json\r\nA", b"text/xml\r\nA"), 401),
+    "no type, a wrong token": (
+        make_raw(b"{}", BEARER + "x").replace(b"application/json\r\nA", b"text/xml\r\nA"), 401),
+    "no type, a token": (
+        make_raw(b"{}", BEARER + "reader").replace(b"application/json\r\nA", b"text/xml\r\nA"),
+        415),
+    "too long a body, no token": (make_raw(b"", "Content-Length: 99999999999", length=False), 401),
+    "a body to wait for, no token": (make_raw(b"", "Content-Length: 50", length=False), 401),
+    "a body that waits, a wrong token": (make_raw(
+        b"", BEARER + "x", "Expect: 100-continue", "Content-Length: 50", length=False), 401),
+    "the same token twice": (make_raw(b"{}", BEARER + "reader", BEARER + "reader"), 401),
+    "a control character in a token": (make_raw(b"{}", BEARER + "rea\x01der"), 400),
+    "a line end in a token": (make_raw(b"{}", BEARER + "rea\rder"), 400),
+    "a letter that no token has": (make_raw(b"{}", BEARER + "\xe9"), 401),
+    "a token of 60 KB": (make_raw(b"{}", BEARER + "a" * 60_000), 401),
+    "a token of 64 KiB": (make_raw(b"{}", BEARER + "a" * 65_536), 431),
+}
+
+
+@cases(GATES)
+def test_a_token_is_asked_for_after_host_origin_and_path_and_before_all_else(vault, case):
+    data, status = case
+    answer = send_raw(vault, data)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert (b"\r\nWWW-Authenticate: Bearer " in answer) == (status == 401)
+    assert b"Connection: close" in answer.split(b"\r\n")
+
+
+def test_a_browser_that_asks_first_needs_no_token_and_reads_the_challenge(vault):
+    page = {"Origin": "http://localhost:5173"}
+    assert ask(vault, method="OPTIONS", **page).status == 204
+    reply = ask(vault, call("ping"), **page)
+    assert reply.status == 401 and find_challenge(reply)["scope"] == "notes:read"
+    assert reply.headers["access-control-allow-origin"] == page["Origin"]
+    assert "WWW-Authenticate" in reply.headers["access-control-expose-headers"]
+
+
+def test_a_verdict_is_not_remembered_with_the_head_that_it_was_about():
+    principals = dict(PRINCIPALS)
+    with mcpkit.HTTPService(build_vault(principals.get), port=0) as service:
+        data = make_raw(PING, BEARER + "reader")
+        statuses = [send_raw(service, data)[9:12] for _ in range(2)]
+        del principals["reader"]
+        statuses.append(send_raw(service, data)[9:12])
+    assert statuses == [b"200", b"200", b"401"]
+
+
+# ---- what is published
+
+METADATA = {"authorization_servers": [ISSUER], "scopes_supported": ["notes:read"],
+            "bearer_methods_supported": ["header"], "resource_name": "vault"}
+
+
+@pytest.mark.parametrize("sessions", [False, True])
+def test_the_metadata_is_at_both_places_for_everybody(sessions):
+    with mcpkit.HTTPService(build_vault(sessions=sessions), port=0) as service:
+        for path in (METADATA_PATH, METADATA_PATH + "/mcp", METADATA_PATH + "/mcp?x=1"):
+            reply = ask(service, method="GET", path=path, Origin="http://localhost:1",
+                        MCP_Protocol_Version="2026-07-28", Accept="application/json")
+            assert (reply.status, reply.json) == (200, {"resource": service.url, **METADATA})
+            assert reply.headers["content-type"] == "application/json"
+            assert reply.headers["access-control-allow-origin"] == "*"
+            assert ask(service, method="GET", path=path, Authorization="Bearer x").status == 200
+            assert ask(service, method="HEAD", path=path)[::2] == (200, b"")
+            allow = ask(service, method="OPTIONS", path=path, Origin="http://localhost:1")
+            assert allow.headers["access-control-allow-methods"] == "GET"
+            posted = ask(service, call("ping"), path=path)
+            assert (posted.status, posted.headers["allow"]) == (405, "GET, HEAD")
+            # It is public, so pages of any site may read it; what it tells of they may not use.
+            for origin in ("http://elsewhere.example", "null"):
+                assert ask(service, method="GET", path=path, Origin=origin).status == 200
+                assert ask(service, call("ping"), Origin=origin).status == 403
+        assert ask(service, method="GET", path=METADATA_PATH + "/other").status == 404
+
+
+def test_behind_a_proxy_the_metadata_speaks_of_the_resource_that_clients_know():
+    resource = "https://MCP.example.com/tools/mcp"
+    server = build_vault(resource=resource, title="The Vault")
+    with mcpkit.HTTPService(server, port=0) as service:
+        for path in ("", "/mcp", "/tools/mcp"):
+            reply = ask(service, method="GET", path=METADATA_PATH + path)
+            assert reply.json == {"resource": resource, **METADATA, "resource_name": "The Vault"}
+        assert find_challenge(ask(service, call("ping")))["resource_metadata"] == (
+            f"https://mcp.example.com{METADATA_PATH}/tools/mcp")
+
+
+def test_without_an_issuer_nothing_is_published_and_the_challenge_is_bare():
+    with mcpkit.HTTPService(Server("x", auth=Auth.bearer(["secret"])), port=0) as service:
+        assert find_challenge(ask(service, call("ping"))) == {"realm": "mcp"}
+        assert ask(service, method="GET", path=METADATA_PATH).status == 404
+        assert ask(service, call("ping"), Authorization="Bearer secret").status == 200
+
+
+# ---- scopes of items
+
+ITEMS = {
+    "a tool": ("tools/call", {"name": "erase"}, {"name": "look"}),
+    "a resource": ("resources/read", {"uri": "vault://closed"}, {"uri": "vault://open"}),
+    "a template": ("resources/read", {"uri": "vault://closed/x"}, {"uri": "vault://open/x"}),
+    "a prompt": ("prompts/get", {"name": "closed", "arguments": {"a": "b"}},
+                 {"name": "open", "arguments": {"a": "b"}}),
+    "a completion": ("completion/complete", {
+        "ref": {"type": "ref/prompt", "name": "closed"}, "argument": {"name": "a", "value": ""}}, {
+        "ref": {"type": "ref/prompt", "name": "open"}, "argument": {"name": "a", "value": ""}}),
+}
+
+
+def ask_in(era, service, method, params, token):
+    headers = {"Authorization": f"Bearer {token}"}
+    if era == "modern":
+        return ask_modern(service, method, params, **headers)
+    return ask(service, call(method, params), **headers)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@cases(ITEMS)
+def test_an_item_with_scopes_is_for_tokens_that_have_them(vault, case, era):
+    method, closed, free = case
+    for token in ("writer", "admin", "root"):
+        assert "result" in ask_in(era, vault, method, closed, token).json
+    assert "result" in ask_in(era, vault, method, free, "reader").json
+    reply = ask_in(era, vault, method, closed, "reader")
+    assert (reply.status, reply.json["id"]) == (403, 1)
+    assert reply.json["error"]["message"] == "the token lacks notes:write"
+    challenge = find_challenge(reply)
+    assert (challenge["error"], challenge["scope"]) == (
+        "insufficient_scope", "notes:read notes:write")
+    assert challenge["resource_metadata"].endswith(METADATA_PATH + "/mcp")
+
+
+LISTED = {"tools/list": ("tools", ["whoami", "look"], ["whoami", "erase", "look"]),
+          "resources/list": ("resources", ["open"], ["open", "closed"]),
+          "resources/templates/list": ("resourceTemplates", ["open"], ["open", "closed"]),
+          "prompts/list": ("prompts", ["open"], ["open", "closed"])}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("page_size", [1, 2, 100])
+def test_a_list_shows_what_the_caller_may_reach_on_pages_of_equal_size(era, page_size):
+    def list_all(method, member, token):
+        names, params = [], {}
+        while params is not None:
+            result = ask_in(era, service, method, params, token).json["result"]
+            assert result["cacheScope"] == "private"
+            names.append([item["name"] for item in result[member]])
+            params = {"cursor": result["nextCursor"]} if "nextCursor" in result else None
+        assert {len(page) for page in names[:-1]} <= {page_size} and names[-1]
+        return sum(names, [])
+
+    with mcpkit.HTTPService(build_vault(page_size=page_size), port=0) as service:
+        for method, (member, for_readers, for_writers) in LISTED.items():
+            assert list_all(method, member, "reader") == for_readers
+            assert list_all(method, member, "writer") == for_writers
+            assert list_all(method, member, "root") == for_writers
+
+
+def test_on_stdio_nobody_is_asked_and_everything_is_there():
+    server = build_vault()
+    tools = receive(server, call("tools/list"))["result"]["tools"]
+    assert [tool["name"] for tool in tools] == ["whoami", "erase", "look"]
+    for name, text in (("erase", "erased"), ("whoami", "None")):
+        assert receive(server, tool_call(name))["result"]["content"][0]["text"] == text
+
+
+def test_a_handler_knows_who_calls(vault):
+    for token, subject in (("reader.2", "ada"), ("admin", "eve")):
+        reply = ask_in("modern", vault, "tools/call", {"name": "whoami"}, token)
+        assert reply.json["result"]["content"][0]["text"] == subject
+
+
+def test_a_session_is_there_for_who_opened_it_and_nobody_else():
+    with mcpkit.HTTPService(build_vault(sessions=True), port=0) as service:
+        def send(token, body=b"", method="POST"):
+            return ask(service, body, method, Authorization=f"Bearer {token}", Mcp_Session_Id=opened,
+                       **({"Accept": "text/event-stream"} if method == "GET" else {})).status
+
+        opened = None
+        reply = ask(service, call("initialize", {"protocolVersion": "2025-06-18"}),
+                    Authorization="Bearer reader")
+        opened = reply.headers["mcp-session-id"]
+        assert [send(token, call("ping")) for token in ("reader", "writer", "root")] == [
+            200, 404, 404]
+        assert [send("writer", method=method) for method in ("GET", "DELETE")] == [404, 404]
+        # Another token of the same subject, say a refreshed one, is as good.
+        assert send("reader.2", call("ping")) == 200
+        assert send("reader.2", method="DELETE") == 200
+        assert send("reader", call("ping")) == 404
+
+
+@pytest.mark.parametrize("change", ["revoked", "expired", "another scope", "cannot be asked"])
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_stream_that_stands_open_ends_with_its_token(monkeypatch, era, change):
+    monkeypatch.setattr(mcpkit, "KEEP_ALIVE_SECONDS", 0.05)
+    principals = {"reader": PRINCIPALS["reader"]}
+
+    def verify(token):
+        if principals[token] == "cannot be asked":
+            raise TransportError("no answer")
+        return principals[token]
+
+    server, token = build_vault(verify, sessions=True), {"Authorization": "Bearer reader"}
+    with mcpkit.HTTPService(server, port=0) as service, quiet_log(server):
+        if era == "modern":
+            stream = listen(service, {"toolsListChanged": True}, **token)
+        else:
+            reply = ask(service, call("initialize", {"protocolVersion": "2025-06-18"}), **token)
+            stream = LiveStream(service, None, Accept="text/event-stream", **token,
+                                Mcp_Session_Id=reply.headers["mcp-session-id"])
+        with stream:
+            server.add_tool(lambda: None, name="before")
+            while "list_changed" not in stream.next_message()["method"]:
+                pass
+            principals["reader"] = {
+                "revoked": None, "expired": PRINCIPALS["late"],
+                "cannot be asked": "cannot be asked",
+                "another scope": Principal("ada", ["notes:write"])}[change]
+            rest, deadline = b"", time.monotonic() + WAIT      # beyond which comments might go on
+            for data in iter(lambda: stream.response.read1(65536), b""):
+                rest += data
+                assert time.monotonic() < deadline
+        ends = [json.loads(event.data) for event in SSEParser().feed(rest) if event.data]
+        assert [end["result"]["resultType"] for end in ends] == ["complete"] * (era == "modern")
+
+
+def test_a_stream_whose_token_stays_good_stays_open(monkeypatch):
+    monkeypatch.setattr(mcpkit, "KEEP_ALIVE_SECONDS", 0.02)
+    asked = []
+    server = build_vault(lambda token: asked.append(token) or PRINCIPALS[token])
+    with mcpkit.HTTPService(server, port=0) as service:
+        with listen(service, {"toolsListChanged": True}, Authorization="Bearer reader") as stream:
+            stream.next_message()
+            assert wait_until(lambda: len(asked) > 3)
+            server.add_tool(lambda: None, name="later")
+            assert stream.next_message()["method"] == "notifications/tools/list_changed"
+
+
+# ---- verifying
+
+
+VERIFY_FAULTS = {
+    "one that breaks": (fail_with(RuntimeError("secret of the house")), 500),
+    "one that exits": (fail_with(SystemExit(3)), 500),
+    "one that returns a name": (lambda token: "ada", 500),
+    "one whose scopes are a text": (lambda token: Principal("ada", "notes:read"), 500),
+    "one whose subject is none": (lambda token: Principal(None), 500),
+    "one that cannot tell": (fail_with(TransportError("the table is locked")), 503),
+}
+
+
+@cases(VERIFY_FAULTS)
+def test_a_verify_that_fails_lets_nobody_in_and_says_why_in_the_log_only(case):
+    verify, status = case
+    server = build_vault(verify)
+    with quiet_log(server) as lines, mcpkit.HTTPService(server, port=0) as service:
+        reply = ask(service, call("ping"), Authorization="Bearer secret-token")
+    assert reply.status == status and find_challenge(reply) is None
+    assert ("retry-after" in reply.headers) == (status == 503)
+    assert len(lines) == 1 and b"house" not in reply.body and b"locked" not in reply.body
+    assert "secret-token" not in lines[0]
+
+
+AUDIENCE = frozenset({"https://mcp.example/mcp", "an-id"})
+CLAIMS = by_outcome({
+    None: {"none": {}, "in time": {"exp": 1001, "nbf": 1000}, "a fraction": {"exp": 1000.5},
+           "a clock ahead of ours": {"nbf": 1020}, "us": {"aud": "https://mcp.example/mcp"},
+           "us among others": {"aud": [OTHER, "an-id"]},
+           "us in capitals": {"aud": "HTTPS://MCP.example/mcp/"},
+           "the end of days": {"exp": 10 ** 400}},
+    "this token has expired": {"now": {"exp": 1000}, "long ago": {"exp": 0}, "a text": {
+        "exp": "2000"}, "true": {"exp": True}},
+    "this token is not valid yet": {"later": {"nbf": 1031}, "never": {"nbf": "1"}},
+    "this token was issued for another audience": {
+        "others": {"aud": [OTHER]}, "nobody": {"aud": []}, "null": {"aud": None}, "a number": {
+            "aud": 5}, "no texts": {"aud": [5, None]}, "an object": {"aud": {"an-id": 1}},
+        "another path": {"aud": "https://mcp.example/mcp2"},
+        "another case of an id": {"aud": "An-Id"}, "no issue of scheme": {
+            "aud": "http://mcp.example/mcp"}}})
+
+
+@table("fault, claims", CLAIMS)
+def test_the_claims_of_a_token_are_held_against_clock_and_audience(fault, claims):
+    assert mcpkit.find_claim_fault(claims, AUDIENCE, 1000) == fault
+
+
+def test_the_audience_may_be_named_otherwise_than_the_resource():
+    auth = Auth(lambda token: Principal("ada", (), {"aud": token}), audience=["an-id"])
+    access = mcpkit.Access(auth, "http://127.0.0.1/mcp", "x", mcpkit.system_runtime())
+    assert access.identify("an-id").subject == "ada"
+    assert find_refusal(access.identify, "http://127.0.0.1/mcp") == 401
+
+
+def test_scopes_imply_others_at_any_remove_and_in_circles():
+    implied = {"a": ["b", "c"], "b": ["a"], "c": ["d"]}
+    assert mcpkit.expand_scopes(["a"], implied) == {"a", "b", "c", "d"}
+    assert mcpkit.expand_scopes(["d", "x"], implied) == {"d", "x"}
+
+
+def test_fixed_tokens_are_all_compared_wherever_one_fits(monkeypatch):
+    verify, compared = Auth.bearer(["one", "two", "three"]).verify, []
+    compare = hmac.compare_digest
+    monkeypatch.setattr(hmac, "compare_digest",
+                        lambda *both: compared.append(both) or compare(*both))
+    for token, number in (("one", 1), ("two", 2), ("three", 3), ("two ", None), ("", None)):
+        assert verify(token) == (number and Principal(f"token {number}", None))
+    assert len(compared) == 15 and {len(part) for both in compared for part in both} == {32}
+
+
+AUTH_FAULTS = {
+    "no function": (lambda: Auth("secret"), "a function that takes a token"),
+    "a token for a list": (lambda: Auth.bearer("secret"), "must be a list"),
+    "no tokens": (lambda: Auth.bearer([]), "nobody could call"),
+    "a token with a blank": (lambda: Auth.bearer(["a", "b c"]), "token 2 cannot stand"),
+    "a token with a line end": (lambda: Auth.bearer(["a\n"]), "token 1 cannot stand"),
+    "a text for scopes": (lambda: Auth(len, scopes="a b"), "scopes must be a list"),
+    "two scopes in one": (lambda: Auth(len, scopes=["a b"]), "has no spaces"),
+    "an issuer without TLS": (
+        lambda: Auth(len, authorization_servers=["http://login.example"]), "must be at an https"),
+    "an issuer for a list": (
+        lambda: Auth(len, authorization_servers=ISSUER), "must be a list"),
+    "a resource without scheme": (lambda: Auth(len, resource="mcp.example"), "a resource is"),
+    "a resource with a fragment": (lambda: Auth(len, resource=OTHER + "#a"), "a resource is"),
+    "a resource with a quote": (lambda: Auth(len, resource=OTHER + '"'), "a resource is"),
+    "a resource with a line end": (lambda: Auth(len, resource=OTHER + "\n"), "a resource is"),
+    "an endpoint without TLS": (
+        lambda: Auth.introspection("http://login.example/", "a", "b"), "must be at an https"),
+    "a user in an endpoint": (
+        lambda: Auth.introspection("http://localhost@login.example/", "a", "b"), "must be at"),
+    "an auth that is none": (lambda: Server("x", auth=len), "auth is an Auth"),
+    "scopes that nobody has": (
+        lambda: Server("x").tool(scopes=["a"])(lambda: None), "would be asked of nobody"),
+    "scopes of a tool in a text": (
+        lambda: build_vault().tool(name="t", scopes="a")(lambda: None), "must be a list"),
+    "all addresses and no resource": (
+        lambda: mcpkit.HTTPService(build_vault(), "0.0.0.0", 0), "as resource="),
+}
+
+
+@cases(AUTH_FAULTS)
+def test_an_auth_that_cannot_work_is_refused_at_once(case):
+    make, words = case
+    with pytest.raises(UsageError, match=re.escape(words)):
+        make()
+
+
+def test_issuers_and_endpoints_on_this_machine_need_no_tls():
+    for host in ("127.0.0.1:9", "localhost", "[::1]:9"):
+        assert Auth.introspection(f"http://{host}/a?b", "a", "b",
+                                  authorization_servers=[f"http://{host}"])
+
+
+# ---- introspection. Spec: RFC 7662.
+
+ACTIVE = {"active": True, "sub": "ada", "scope": "notes:read  notes:write", "aud": OTHER}
+
+
+class Oracle:
+    """An introspection endpoint without a network: answers as told, and counts."""
+
+    def __init__(self, answer, **options):
+        self.answer, self.asked, self.now, self.wall_now = answer, [], 0.0, 5000.0
+        runtime = mcpkit.system_runtime()._replace(
+            now=lambda: self.now, wall_now=lambda: self.wall_now)
+        self.verify = mcpkit.Introspection("https://as/", ("id", "secret"), **{
+            "timeout": 5, "cache_seconds": 60, "runtime": runtime, "send_form": self.send,
+            **options})
+
+    def send(self, form, credentials, seconds):
+        self.asked.append(form["token"])
+        status, body = self.answer if isinstance(self.answer, tuple) else (200, self.answer)
+        return status, body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+INTROSPECTED = {
+    "active": (ACTIVE, ("ada", {"notes:read", "notes:write"}, OTHER)),
+    "a client of its own": ({"active": True, "client_id": "robot"}, ("robot", set(), ())),
+    "a subject that is none": ({"active": True, "sub": 5, "client_id": ""}, (..., set(), ())),
+    "scopes in a list": ({**ACTIVE, "scope": ["a"]}, ("ada", set(), OTHER)),
+    "active false": ({"active": False, "sub": "ada"}, None),
+    "no active": ({"sub": "ada"}, ProtocolError), "active in a text": ({"active": "true"},
+                                                                     ProtocolError),
+    "no object": ([], ProtocolError), "no JSON": (b"<html>", ProtocolError),
+    "nothing": (b"", ProtocolError), "a server error": ((500, ACTIVE), ProtocolError),
+    "a redirect": ((302, ACTIVE), ProtocolError),
+    "credentials refused": ((401, {"error": "invalid_client"}), ProtocolError),
+    "deep nesting": (b"[" * 100_000, ProtocolError),
+}
+
+
+@cases(INTROSPECTED)
+def test_an_introspection_answer_becomes_a_principal_nobody_or_an_error(case):
+    answer, outcome = case
+    found = find_error(Oracle(answer).verify, "t")
+    if outcome is None or isinstance(outcome, type):
+        assert found is None if outcome is None else type(found) is outcome
+        return
+    subject, scopes, audience = outcome
+    assert subject in (found.subject, ...) and len(found.subject) > 2
+    assert (found.scopes, found.claims["aud"]) == (scopes, audience)
+    with pytest.raises(TypeError):
+        found.claims["sub"] = "eve"
+
+
+def test_an_answer_is_remembered_for_a_while_and_never_beyond_the_end_of_its_token():
+    oracle = Oracle({**ACTIVE, "exp": 5070})
+    for now, count in ((0, 1), (59.9, 1), (60, 2), (69, 2), (70, 3), (71, 4)):
+        oracle.now, oracle.wall_now = now, 5000.0 + now
+        assert oracle.verify("t").subject == "ada" and len(oracle.asked) == count
+    oracle.answer = {"active": False}
+    assert [oracle.verify("u"), oracle.verify("u"), len(oracle.asked)] == [None, None, 5]
+
+
+def test_what_went_wrong_is_not_remembered():
+    oracle = Oracle((500, b""))
+    assert isinstance(find_error(oracle.verify, "t"), ProtocolError)
+    oracle.answer = ACTIVE
+    assert oracle.verify("t").subject == "ada"
+
+
+def test_the_memory_of_tokens_is_bounded_and_holds_no_token(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_KNOWN_TOKENS", 3)
+    oracle = Oracle({"active": True, "sub": "ada"})
+    for token in ("one", "two", "three", "one", "four"):
+        oracle.verify(token)
+    assert len(oracle.verify._known) == 3 and b"four" not in repr(oracle.verify._known).encode()
+    oracle.verify("four")
+    oracle.verify("one")                     # the oldest, which made room
+    assert oracle.asked == ["one", "two", "three", "four", "one"]
+
+
+def test_an_end_beyond_all_numbers_is_no_error():
+    assert Oracle({**ACTIVE, "exp": 10 ** 400}).verify("t").subject == "ada"
+
+
+@contextlib.contextmanager
+def introspected(answer, **options):
+    """Serve a vault whose tokens a scripted endpoint judges; give the service and the endpoint."""
+    with Peer(answer) as peer:
+        server = build_vault()
+        server.auth = Auth.introspection(peer.url, "my id", "s:ecret", scopes=["notes:read"],
+                                         authorization_servers=[peer.url], **options)
+        with quiet_log(server) as peer.log, mcpkit.HTTPService(server, port=0) as service:
+            yield service, peer
+
+
+def test_an_endpoint_is_asked_once_a_token_with_our_own_credentials():
+    def judge(asked):
+        answer = {"active": asked.message["token"] == "good", "sub": "ada",
+                  "scope": "notes:read", "aud": ["x", service.url]}
+        return http_answer(answer)
+
+    with introspected(judge) as (service, peer):
+        statuses = [ask(service, call("ping"), Authorization=f"Bearer {token}").status
+                    for token in ("good", "good", "bad", "bad", "good")]
+    assert statuses == [200, 200, 401, 401, 200]
+    assert [asked.message for asked in peer.asked] == [
+        {"token": token, "token_type_hint": "access_token"} for token in ("good", "bad")]
+    asked = peer.asked[0]
+    assert asked.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert asked.headers["authorization"] == "Basic bXkraWQ6cyUzQWVjcmV0"    # my+id:s%3Aecret
+
+
+def judging(**claims):
+    answer = {"active": True, "sub": "ada", "scope": "notes:read", **claims}
+    return lambda asked: http_answer(answer)
+
+
+JUDGED = {
+    "one for another audience": (judging(aud=OTHER), 401, "another audience"),
+    "one that names no audience": (judging(), 401, "another audience"),
+    "one that has expired": (judging(exp=1, aud=OTHER), 401, "has expired"),
+    "one that is revoked": (lambda asked: http_answer({"active": False}), 401, "revoked"),
+    "an endpoint that breaks": (lambda asked: http_answer(b"", "500 No"), 503, None),
+    "an endpoint that knows us not": (lambda asked: http_answer(b"", "401 No"), 503, None),
+    "an endpoint elsewhere": (
+        lambda asked: http_answer(b"", "302 Found", "text/html", "Location: /"), 503, None),
+    "an endpoint that says nothing": (lambda asked: b"", 503, None),
+    "an endpoint that says too much": (lambda asked: http_answer(b" " * 300_000), 503, None),
+    "an endpoint that speaks of something else": (
+        lambda asked: http_answer(b"<html>", "200 OK", "text/html"), 503, None),
+}
+
+
+@cases(JUDGED)
+def test_a_token_that_an_endpoint_refuses_is_401_and_an_endpoint_that_fails_is_503(case):
+    judge, status, words = case
+    with introspected(judge) as (service, peer):
+        reply = ask(service, call("ping"), Authorization="Bearer secret-token")
+    assert reply.status == status and (words or "try again soon") in reply.json["error"]["message"]
+    assert len(peer.log) == (status == 503) and "secret-token" not in "".join(peer.log)
+    assert ("retry-after" in reply.headers) == (status == 503)
+
+
+def test_an_endpoint_that_is_silent_or_gone_is_503_within_the_time_limit():
+    release = threading.Event()
+
+    def wait(asked):
+        release.wait(WAIT)
+        return b""
+
+    with introspected(wait, timeout=0.05) as (service, peer):
+        assert ask(service, call("ping"), Authorization="Bearer t").status == 503
+        release.set()
+        peer.__exit__()
+        assert ask(service, call("ping"), Authorization="Bearer t").status == 503
+        assert "no answer for 0.05 s" in peer.log[0] and len(peer.log) == 2
+
+
+def test_random_authorization_headers_meet_only_refusals_of_http():
+    policy = POLICY._replace(access=mcpkit.Access(
+        Auth(PRINCIPALS.get, authorization_servers=[ISSUER]), "http://127.0.0.1/mcp", "x",
+        mcpkit.system_runtime()))
+    pieces = [b"Bearer", b" ", b"reader", b",", b"=", b'"', b"\xff", b"\t", b"Basic", b"\r\n",
+              b"Authorization: ", b"bearer ", b"\0", b"a" * 9000]
+    start = (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+             b"Content-Length: 2\r\nAuthorization: ")
+    seen = {find_refusal(mcpkit.read_token, policy, start + data)
+            for data in build_garbage(9, pieces, 3000)}
+    assert seen <= {None, 400, 401} and len(seen) == 3
+
+
+# =============================================================================================
+# 21. TASKS
+# =============================================================================================
+TASKS = "io.modelcontextprotocol/tasks"
+CAN_TASKS = {**CAN_ANSWER, "extensions": {TASKS: {}}}
+AGREED = {"action": "accept", "content": {"name": "Ada", "confirm": True}}
+MODEL_SAID = ANSWERS["sampling/createMessage"]
+
+
+SAID = {"title": "Title", "description": "What it is.", "_meta": {"example.com/a": 1}, "icons": [
+    {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}]}
+HINTS = {"annotations": {"audience": ["user"], "priority": 0.5,
+                         "lastModified": "2025-01-12T15:00:58Z"}, "mimeType": "text/plain"}
+NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+DESCRIBED = {
+    "a tool": ("tools/list", "tools", {
+        **SAID, "name": "t", "annotations": {"readOnlyHint": True}, "inputSchema": NO_ARGUMENTS}),
+    "a resource": ("resources/list", "resources", {
+        **SAID, **HINTS, "name": "r", "uri": "a://b", "size": 1}),
+    "a template": ("resources/templates/list", "resourceTemplates", {
+        **SAID, **HINTS, "name": "m", "uriTemplate": "a://c/{d}"}),
+    "a prompt": ("prompts/list", "prompts", {**SAID, "name": "p", "arguments": [
+        {"name": "a", "title": "Argument", "description": "An argument.", "required": True}]}),
+}
+
+
+@cases(DESCRIBED)
+def test_a_list_shows_all_that_was_said_of_an_item(case):
+    method, member, item = case
+    for params in ({}, {"_meta": META}):
+        result = receive(build_described_server(), call(method, params))["result"]
+        assert result[member] == [item]
+        assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
+
+
+def test_a_server_shows_all_that_was_said_of_it():
+    server = build_described_server()
+    info = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"][
+        "serverInfo"]
+    assert info == {"name": "described", "version": "1", "websiteUrl": "https://example.com",
+                    **{name: SAID[name] for name in ("title", "description", "icons")}}
+    meta = receive(server, call("tools/list", {"_meta": META}))["result"]["_meta"]
+    assert meta == {"io.modelcontextprotocol/serverInfo": info}
+
+
+def test_what_is_read_has_the_caching_hints_of_its_resource_or_else_of_the_server():
+    def hints(uri):
+        result = receive(build_described_server(), call("resources/read", {"uri": uri}))["result"]
+        return result["ttlMs"], result["cacheScope"]
+    assert (hints("a://b"), hints("a://c/d")) == ((60_000, "private"), (5000, "public"))
+
+
+CLIMBING = {"encoded": "..%2Fetc", "bare": "..", "inside": "a%2f..%2f..%2fb", "with backslashes":
+            "a%5C..%5Cb"}
+
+
+@cases(CLIMBING)
+def test_a_part_of_a_template_does_not_climb_out_of_its_place(case):
+    server = Server("files")
+    server.resource("file:///{+path}")(lambda path: path)
+    assert "error" not in receive(server, call("resources/read", {"uri": "file:///a/b..c/...d"}))
+    answer = receive(server, call("resources/read", {"uri": "file:///" + case}))
+    assert answer["error"]["message"] == "Resource not found"
+
+
+def build_choosing_server():
+    """Return a server with arguments to be completed, most of which nobody decorated."""
+    server = Server("choosing")
+
+    @server.prompt
+    def paint(color: Shade, level: Level, glossy: bool, side: Optional[Literal["In", "Out"]],
+              note: str, town: str): ...
+
+    @server.resource("choosing://{color}/{shade}")
+    def shade(color: Shade, shade: str): ...
+
+    @server.completion("paint", "town")
+    def complete_town(value: str, arguments: Dict[str, str]):
+        towns = {"red": ["Redhill", "Redruth"], "blue": ["Bluefield"]}
+        return (town for town in towns[arguments.get("color", "blue")] if value in town)
+
+    @server.completion("choosing://{color}/{shade}", "shade")
+    def complete_shade(value: str):
+        return range(150)
+
+    return server
+
+
+PAINT, SHADE = ({"type": "ref/prompt", "name": "paint"},
+                {"type": "ref/resource", "uri": "choosing://{color}/{shade}"})
+SUGGESTED = {
+    "an Enum": (PAINT, "color", "", None, ["red", "blue"]),
+    "an Enum, begun in capitals": (PAINT, "color", "B", None, ["blue"]),
+    "an IntEnum": (PAINT, "level", "", None, ["1", "2"]),
+    "a bool": (PAINT, "glossy", "t", None, ["true"]),
+    "an optional Literal": (PAINT, "side", "", None, ["In", "Out"]),
+    "any text": (PAINT, "note", "", None, []),
+    "a part of a template": (SHADE, "color", "re", None, ["red"]),
+    "what its completion says": (PAINT, "town", "field", None, ["Bluefield"]),
+    "what it says with regard to other arguments": (
+        PAINT, "town", "Red", {"arguments": {"color": "red"}}, ["Redhill", "Redruth"]),
+    "a hundred of what it says": (SHADE, "shade", "", None, [str(n) for n in range(100)]),
+}
+
+
+@cases(SUGGESTED)
+def test_an_argument_is_completed_by_its_completion_or_else_by_its_annotation(case):
+    reference, name, value, context, values = case
+    params = {"ref": reference, "argument": {"name": name, "value": value}}
+    if context is not None:
+        params["context"] = context
+    result = receive(build_choosing_server(), call("completion/complete", params))["result"]
+    total = 150 if len(values) == 100 else len(values)
+    assert result["completion"] == {"values": values, "total": total, "hasMore": total > 100}
+
+
+def test_completing_a_long_value_costs_about_the_same_with_many_choices_as_with_few():
+    def measure(count):
+        server = Server("choices")
+
+        @server.prompt
+        def pick(one: Literal[tuple(map(str, range(count)))]): ...
+
+        request = call("completion/complete", {
+            "ref": {"type": "ref/prompt", "name": "pick"},
+            "argument": {"name": "one", "value": "\u0130" * 100_000}})
+        start = time.thread_time()             # of the processor, so a busy machine does not count
+        assert receive(server, request)["result"]["completion"]["values"] == []
+        return time.thread_time() - start
+    assert measure(300) < 30 * min(measure(3) for _ in range(3))
+
+
+UNKNOWN_ARGUMENTS = {
+    "of a prompt": (PAINT, "colour", "Unknown argument: colour (there are: color, level, glossy, "
+                                     "side, note, town)"),
+    "of a template": (SHADE, "x", "Unknown argument: x (there are: color, shade)"),
+    "of another kind of reference": ({**PAINT, "type": "ref/resource"}, "color",
+                                     "Unknown reference: "),
+    "of a prompt that is none": ({**PAINT, "name": ["paint"]}, "color", "Unknown reference: "),
+}
+
+
+@cases(UNKNOWN_ARGUMENTS)
+def test_an_argument_that_there_is_not_is_refused_with_those_that_there_are(case):
+    reference, name, message = case
+    error = receive(build_choosing_server(), call("completion/complete", {
+        "ref": reference, "argument": {"name": name, "value": ""}}))["error"]
+    assert error["code"] == -32602 and error["message"].startswith(message)
+
+
+def test_what_can_be_completed_without_a_decorator_is_declared():
+    server = Server("x")
+    server.tool(name="t")(build_choosing_server().prompts["paint"].function)
+    server.prompt(name="plain")(lambda text: text)
+    assert "completions" not in server.capabilities
+    server.prompt(name="chosen")(build_choosing_server().prompts["paint"].function)
+    assert "completions" in server.capabilities
+
+
+def send_modern(server, method, params, capabilities=CAN_TASKS):
+    """Return the result of a modern request, or the MCPError that it is instead."""
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+    answer = receive(server, call(method, {**params, "_meta": meta}))
+    if "error" in answer:
+        error = answer["error"]
+        return MCPError(error["code"], error["message"], error.get("data"))
+    return answer["result"]
+
+
+def call_task(server, name, capabilities=CAN_TASKS, **arguments):
+    return send_modern(server, "tools/call", {"name": name, "arguments": arguments}, capabilities)
+
+
+def get_task(server, task, method="tasks/get", **params):
+    """Return what a request about a task gives, without what every result has."""
+    answer = send_modern(server, method, {"taskId": task["taskId"], **params})
+    if isinstance(answer, dict):
+        assert answer.pop("resultType") == "complete"
+        assert list(answer.pop("_meta")) == ["io.modelcontextprotocol/serverInfo"]
+    return answer
+
+
+class TaskWatch:
+    """Sees each change of a server's tasks, and so waits without looking again and again."""
+
+    def __init__(self, server):
+        self.server, self.changes = server, queue.Queue()
+        server.tasks._tell = self.changes.put
+
+    def until(self, task, *statuses):
+        """Return what `tasks/get` says once the task is in one of these states, or at its end."""
+        for _ in range(100):
+            seen = get_task(self.server, task)
+            if seen["status"] in (statuses or ("completed", "failed", "cancelled")):
+                return seen
+            self.changes.get(timeout=WAIT)
+        raise AssertionError(seen)
+
+
+def run_task(server, name, **arguments):
+    """Return the end of a task that asks nothing."""
+    watch = TaskWatch(server)
+    return watch.until(call_task(server, name, **arguments))
+
+
+def build_task_server(**options):
+    """Return a server whose tools run as tasks; `server.gate` lets `wait` go on."""
+    server = Server("jobs", sessions=True, **options)
+    server.gate, server.seen = threading.Event(), []
+
+    @server.tool(task="optional")
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    @server.tool(task="required")
+    def must() -> str:
+        server.seen.append("must")
+        return "done"
+
+    @server.tool(task="optional")
+    def fail():
+        raise ToolError("no luck")
+
+    @server.tool(task="optional")
+    def refuse():
+        raise MCPError(-32050, "not today", {"try": "tomorrow"})
+
+    @server.tool(task="optional")
+    def crash():
+        raise RuntimeError("secret of the house")
+
+    @server.tool(task="optional")
+    def unsendable():
+        return ToolResult(content=[object()])
+
+    @server.tool(task="optional", task_seconds=5, poll_seconds=0.25)
+    def wait(ctx: Context) -> str:
+        ctx.progress(1, 2, "waiting")
+        ctx.progress(1, 2, "this is no progress")
+        ctx.progress(2, 2)
+        ctx.log("error", "nobody hears this")
+        server.gate.wait(WAIT)
+        server.seen.append(ctx.cancelled)
+        return "waited"
+
+    @server.tool(task="optional")
+    def confirm(ctx: Context) -> str:
+        server.seen.append("confirm")
+        return ctx.elicit("Your name?", NAME_FORM).content["name"]
+
+    @server.tool(task="optional")
+    def both(ctx: Context) -> str:
+        answers = ctx.ask({"name": mcpkit.Elicitation("Name?", NAME_FORM),
+                           "order": mcpkit.Elicitation("What?", Order)})
+        again = ctx.ask({"name": mcpkit.Elicitation("Name, again?", NAME_FORM)})
+        return f"{answers['order'].content.color.name} {again['name'].content['name']}"
+
+    @server.tool(task="required", asks="before")
+    def prepare(ctx: Context, late: bool = False) -> str:
+        server.seen.append("prepare")
+        first = ctx.elicit("First?", NAME_FORM, key="first").content["name"]
+        second = ctx.elicit("Second?", NAME_FORM, key="second").content["name"]
+        ctx.start_task()
+        server.gate.wait(WAIT)
+        return first + second + (ctx.sample("Third?")["model"] if late else "")
+
+    @server.tool(task="optional", asks="before")
+    def ask_and_end(ctx: Context) -> str:
+        return ctx.elicit("Name?", NAME_FORM).content["name"]
+
+    @server.tool(task="optional", asks="before")
+    def fail_before():
+        raise MCPError(-32050, "not today")
+
+    return server
+
+
+def test_a_call_that_becomes_a_task_is_answered_with_its_handle_and_nothing_else():
+    server = build_task_server(runtime=mcpkit.system_runtime()._replace(wall_now=lambda: 1e9 + 0.25))
+    handle = call_task(server, "wait")
+    assert re.fullmatch("[0-9a-f]{32}", handle.pop("taskId"))
+    del handle["_meta"]
+    assert handle == {"resultType": "task", "status": "working", "ttlMs": 5000,
+                      "pollIntervalMs": 250, "createdAt": "2001-09-09T01:46:40.250Z",
+                      "lastUpdatedAt": "2001-09-09T01:46:40.250Z"}
+    server.gate.set()
+
+
+ENDS = {
+    "a result": ("add", {"a": 2}),
+    "a tool's failure is a result": ("fail", {}),
+    "a tool that crashes has a result that says nothing of it": ("crash", {}),
+    "an error of the method is the end of the task": ("refuse", {}),
+    "what cannot be sent is an internal error": ("unsendable", {}),
+}
+
+
+@cases(ENDS)
+def test_a_task_ends_with_what_the_call_would_have_given(case):
+    name, arguments = case
+    server = build_task_server()
+    with quiet_log(server):
+        direct = call_task(server, name, META, **arguments)
+        task = run_task(server, name, **arguments)
+    if isinstance(direct, MCPError):
+        assert (task["status"], task["error"]) == ("failed", direct.to_wire())
+        assert task["statusMessage"] == direct.message
+    else:
+        assert (task["status"], task["result"]) == ("completed", direct)
+    assert ("error" in task) != ("result" in task)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"a": "x"}, {"a": 1, "c": 2}])
+def test_arguments_that_break_the_schema_make_no_task(arguments):
+    result = call_task(build_task_server(), "add", **arguments)
+    assert result["isError"] and result["resultType"] == "complete"
+
+
+UNABLE = {"nothing declared": {}, "another extension": {"extensions": {"com.example/x": {}}},
+          "something that is no object": {"extensions": {TASKS: True}},
+          "the capability of 2025-11-25": {"tasks": {"requests": {"tools": {"call": {}}}}}}
+
+
+@cases(UNABLE)
+def test_a_client_without_the_extension_never_gets_a_task(case):
+    server = build_task_server()
+    assert call_task(server, "add", case, a=2)["structuredContent"] == 3
+    refusal = call_task(server, "must", case)
+    assert (refusal.code, refusal.data) == (-32021, {"requiredCapabilities": {
+        "extensions": {TASKS: {}}}})
+    assert server.seen == []
+
+
+def test_a_legacy_client_never_gets_a_task_whatever_it_declares():
+    server, channel = build_task_server(), AnsweringChannel(capabilities=CAN_TASKS)
+    assert call_legacy(server, tool_call("add", a=2), channel)["result"]["content"]
+    assert call_legacy(server, tool_call("must"), channel)["error"]["code"] == -32021
+    assert call_legacy(server, tool_call("confirm"), channel)["result"]["content"][0][
+        "text"] == "Ada"
+    server.gate.set()
+    channel = AnsweringChannel(capabilities=CAN_TASKS)
+    assert find_text(call_legacy(server, tool_call("ask_and_end"), channel)) == "Ada"
+    assert server.seen == ["confirm"]
+
+
+TASK_METHODS = {"tasks/get": {}, "tasks/update": {"inputResponses": {}}, "tasks/cancel": {}}
+
+
+@pytest.mark.parametrize("method", TASK_METHODS)
+def test_a_request_about_a_task_needs_the_extension_before_a_task_and_a_task_after(method):
+    server, params = build_task_server(), {"taskId": "nope", **TASK_METHODS[method]}
+    assert send_modern(server, method, params, {}).code == -32021
+    assert send_modern(server, method, {**params, "taskId": 7}, {}).code == -32021
+    unknown = send_modern(server, method, params)
+    assert (unknown.code, unknown.message) == (-32602,
+                                               "Unknown task: nope has expired, or never was")
+    assert send_modern(server, method, {**params, "taskId": 7}).code == -32602
+    assert send_modern(build_asking_server(), method, params).code == -32601
+    assert receive(server, call(method, params))["error"]["code"] == -32601
+
+
+def test_an_update_without_answers_is_refused():
+    assert send_modern(build_task_server(), "tasks/update", {"taskId": "x"}).code == -32602
+
+
+@pytest.mark.parametrize("method", ["tasks/result", "tasks/list"])
+def test_what_the_extension_does_not_have_is_no_method(method):
+    assert send_modern(build_task_server(), method, {"taskId": "x"}).code == -32601
+
+
+def test_the_extension_is_declared_where_a_tool_may_be_a_task_and_to_modern_clients_only():
+    server = build_task_server()
+    discovered = send_modern(server, "server/discover", {}, {})["capabilities"]
+    assert discovered["extensions"] == {TASKS: {}} and "tasks" not in discovered
+    opened = receive(server, call("initialize", {"protocolVersion": "2025-11-25"}))["result"]
+    assert set(opened["capabilities"]) == {"logging", "tools"}
+    plain = send_modern(build_asking_server(), "server/discover", {}, {})["capabilities"]
+    assert "extensions" not in plain
+
+
+def test_a_task_id_is_repeated_by_the_name_header():
+    server = build_task_server()
+    with mcpkit.HTTPService(server, port=0) as service:
+        meta = {**META, "io.modelcontextprotocol/clientCapabilities": CAN_TASKS}
+        task = ask_modern(service, "tools/call", {"name": "add", "arguments": {"a": 1},
+                                                  "_meta": meta}).json["result"]
+        about = {"taskId": task["taskId"], "_meta": meta}
+        assert ask_modern(service, "tasks/get", about).json["result"]["taskId"] == task["taskId"]
+        wrong = ask_modern(service, "tasks/get", about, Mcp_Name="another")
+        assert (wrong.status, wrong.json["error"]["code"]) == (400, -32020)
+        refused = ask_modern(service, "tasks/get", {"taskId": task["taskId"]})
+        assert (refused.status, refused.json["error"]["code"]) == (400, -32021)
+
+
+def test_a_stray_task_parameter_asks_for_nothing():
+    result = send_modern(build_task_server(), "tools/call", {
+        "name": "add", "arguments": {"a": 1}, "task": {"ttl": 5}}, {})
+    assert result["structuredContent"] == 2
+
+
+def test_a_task_shows_the_messages_of_its_progress_and_drops_its_logs():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "wait")
+    assert watch.changes.get(timeout=WAIT).message == "waiting"
+    assert get_task(server, task)["statusMessage"] == "waiting"
+    server.gate.set()
+    done = watch.until(task)
+    assert done["status"] == "completed" and "statusMessage" not in done
+
+
+def test_a_cancelled_task_is_over_at_once_and_stays_so():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "wait")
+    assert watch.changes.get(timeout=WAIT).message == "waiting"
+    assert get_task(server, task, "tasks/cancel") == {}
+    seen = get_task(server, task)
+    assert (seen["status"], seen["statusMessage"]) == ("cancelled", "cancelled by the client")
+    assert get_task(server, task, "tasks/cancel") == {}
+    server.gate.set()
+    wait_for(lambda: not server.tasks._running)
+    assert server.seen == [True] and get_task(server, task) == seen
+    assert watch.changes.get(timeout=WAIT).status == "cancelled" and watch.changes.empty()
+
+
+def wait_for(is_so):
+    """Wait until something is so that nobody tells of."""
+    deadline, pause = time.monotonic() + WAIT, threading.Event()
+    while not is_so():
+        assert time.monotonic() < deadline
+        pause.wait(0.01)
+
+
+def test_a_finished_task_can_be_cancelled_and_updated_without_effect():
+    server = build_task_server()
+    done = run_task(server, "add", a=1)
+    assert get_task(server, done, "tasks/cancel") == {}
+    assert get_task(server, done, "tasks/update", inputResponses={"elicitation": AGREED}) == {}
+    assert get_task(server, done) == done
+
+
+def test_a_task_asks_and_goes_on_with_the_answer_where_it_was():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "confirm")
+    seen = watch.until(task, "input_required")
+    assert seen["inputRequests"] == {"elicitation": {
+        "method": "elicitation/create",
+        "params": {"message": "Your name?", "requestedSchema": NAME_FORM}}}
+    update = functools.partial(get_task, server, task, "tasks/update")
+    assert update(inputResponses={"stranger": AGREED, "another": 7}) == {}
+    assert get_task(server, task) == seen
+    for wrong in (7, {}, {"action": "accept", "content": {"name": 7}}):
+        refused = update(inputResponses={"elicitation": wrong})
+        assert refused.code == -32602 and "Invalid answer to elicitation: " in refused.message
+        assert get_task(server, task) == seen
+    assert update(inputResponses={"elicitation": AGREED}) == {}
+    assert watch.until(task)["result"]["content"][0]["text"] == "Ada"
+    assert server.seen == ["confirm"]
+
+
+def test_what_a_task_asks_at_once_is_answered_one_by_one_and_never_under_the_same_key_again():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "both")
+    assert set(watch.until(task, "input_required")["inputRequests"]) == {"name", "order"}
+    get_task(server, task, "tasks/update", inputResponses={"name": AGREED})
+    seen = get_task(server, task)
+    assert (seen["status"], set(seen["inputRequests"])) == ("input_required", {"order"})
+    get_task(server, task, "tasks/update", inputResponses={
+        "name": AGREED, "order": {"action": "accept", "content": {"item": "pen",
+                                                                  "color": "blue"}}})
+    assert set(watch.until(task, "input_required")["inputRequests"]) == {"name-2"}
+    get_task(server, task, "tasks/update", inputResponses={"name-2": AGREED})
+    assert watch.until(task)["result"]["content"][0]["text"] == "BLUE Ada"
+
+
+@pytest.mark.parametrize("capabilities, status", [({}, "failed"), (CAN_ANSWER, "input_required")])
+def test_a_task_asks_only_what_its_client_declared(capabilities, status):
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "confirm", {**capabilities, "extensions": {TASKS: {}}})
+    seen = watch.until(task, "failed", "input_required")
+    assert seen["status"] == status
+    assert seen.get("error", {"code": -32021})["code"] == -32021
+    get_task(server, task, "tasks/cancel")
+
+
+def test_a_task_that_is_cancelled_while_it_asks_ends_its_handler():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "confirm")
+    watch.until(task, "input_required")
+    get_task(server, task, "tasks/cancel")
+    wait_for(lambda: not server.tasks._running)
+    assert set(get_task(server, task)) == {
+        "taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs",
+        "pollIntervalMs"}
+
+
+def call_rounds(server, name, rounds, **arguments):
+    """Return the results of a call whose questions are answered round by round."""
+    params, results = {"name": name, "arguments": arguments}, []
+    for _ in range(rounds):
+        result = send_modern(server, "tools/call", params)
+        results.append(result)
+        if result["resultType"] == "input_required":
+            params = {**params, "requestState": result["requestState"],
+                      "inputResponses": dict.fromkeys(result["inputRequests"], AGREED)}
+    return results
+
+
+def test_a_tool_that_asks_before_becomes_a_task_after_its_last_question():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    first, second, task = call_rounds(server, "prepare", 3)
+    assert [result["resultType"] for result in (first, second, task)] == [
+        "input_required", "input_required", "task"]
+    assert not {"taskId"} & {*first, *second}
+    assert not {"requestState", "inputRequests"} & set(task)
+    assert server.seen == ["prepare"] * 3
+    assert get_task(server, task)["status"] == "working"
+    server.gate.set()
+    assert watch.until(task)["result"]["content"][0]["text"] == "AdaAda"
+
+
+def test_what_is_asked_after_the_start_is_asked_within_the_task():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    server.gate.set()
+    task = call_rounds(server, "prepare", 3, late=True)[-1]
+    assert set(watch.until(task, "input_required")["inputRequests"]) == {"sampling"}
+    get_task(server, task, "tasks/update", inputResponses={"sampling": MODEL_SAID})
+    assert watch.until(task)["result"]["content"][0]["text"] == "AdaAdam"
+
+
+def test_a_tool_that_asks_before_and_just_ends_is_a_task_at_its_end():
+    server = build_task_server()
+    first, task = call_rounds(server, "ask_and_end", 2)
+    assert (first["resultType"], task["resultType"]) == ("input_required", "task")
+    assert TaskWatch(server).until(task)["result"]["content"][0]["text"] == "Ada"
+
+
+def test_what_fails_before_there_is_a_task_is_the_error_of_the_call():
+    server = build_task_server()
+    assert call_task(server, "fail_before").code == -32050
+    assert call_task(server, "prepare", {"extensions": {TASKS: {}}}).code == -32021
+    wait_for(lambda: server.tasks._threads == 0)
+
+
+def test_the_state_of_another_call_starts_no_task():
+    server = build_task_server()
+    first, = call_rounds(server, "ask_and_end", 1)
+    refused = send_modern(server, "tools/call", {
+        "name": "prepare", "requestState": first["requestState"],
+        "inputResponses": {"elicitation": AGREED}})
+    assert refused.code == -32602 and server.seen == []
+
+
+def test_start_task_changes_nothing_where_a_call_is_no_task():
+    server = build_asking_server()
+
+    @server.tool
+    def plain(ctx: Context) -> str:
+        ctx.start_task()
+        return ctx.elicit("Name?", NAME_FORM).content["name"]
+
+    assert find_text(call_legacy(server, tool_call("plain"), AnsweringChannel())) == "Ada"
+    assert find_text(call_modern(server, tool_call("plain"), capabilities=CAN_TASKS)[0]) == "Ada"
+
+
+def test_a_server_hears_of_each_change_of_a_task_in_order():
+    changes = queue.Queue()
+    server = build_task_server()
+    server.tasks._tell = lambda task: changes.put(task.to_wire())
+    assert mcpkit.Server("x").tasks._tell.__name__ == "_task_changed"
+    task = call_task(server, "confirm")
+    assert changes.get(timeout=WAIT) == get_task(server, task)
+    get_task(server, task, "tasks/update", inputResponses={"elicitation": AGREED})
+    assert [changes.get(timeout=WAIT)["status"] for _ in range(2)] == ["working", "completed"]
+    get_task(server, task, "tasks/cancel")
+    assert changes.empty()
+
+
+# ---- limits
+
+def test_only_so_many_tasks_run_and_an_end_makes_room():
+    server = build_task_server(max_running_tasks=2)
+    watch = TaskWatch(server)
+    tasks = [call_task(server, "wait") for _ in range(2)]
+    refused = call_task(server, "add", a=1)
+    assert (refused.code, refused.message) == (
+        -32603, "Too many tasks: no more than 2 run here at a time; try again later")
+    get_task(server, tasks[0], "tasks/cancel")
+    assert call_task(server, "add", a=1).code == -32603       # its thread still runs
+    server.gate.set()
+    assert watch.until(tasks[1])["status"] == "completed"
+    wait_for(lambda: server.tasks._threads == 0)
+    assert run_task(server, "add", a=1)["status"] == "completed"
+
+
+def test_where_no_thread_is_to_be_had_the_call_is_refused_and_nothing_is_kept():
+    def start_thread(run):
+        raise RuntimeError("can't start new thread")
+    server = build_task_server(runtime=mcpkit.system_runtime()._replace(
+        start_thread=start_thread))
+    assert call_task(server, "add", a=1).code == -32603
+    assert (server.tasks._threads, server.tasks.store.list_unfinished()) == (0, [])
+
+
+def test_only_so_many_tasks_are_kept_and_those_that_ended_first_make_room():
+    server = build_task_server(max_tasks=2)
+    first, second, third = (run_task(server, "add", a=number) for number in range(3))
+    assert get_task(server, first).code == -32602
+    assert [get_task(server, task)["status"] for task in (second, third)] == ["completed"] * 2
+    waiting = [call_task(server, "wait") for _ in range(2)]
+    refused = call_task(server, "add", a=1)
+    assert refused.message == ("Too many tasks: 2 are kept here and none has ended; "
+                               "try again later")
+    assert [get_task(server, task)["status"] for task in waiting] == ["working"] * 2
+    server.gate.set()
+
+
+def test_a_task_is_forgotten_when_its_time_is_over_and_its_handler_is_told():
+    now = [1000.0]
+    server = build_task_server(task_seconds=60, runtime=mcpkit.system_runtime()._replace(
+        wall_now=lambda: now[0], now=lambda: now[0]))
+    done, waiting = run_task(server, "add", a=1), call_task(server, "wait")
+    assert (done["ttlMs"], waiting["ttlMs"]) == (60_000, 5000)
+    now[0] = 1005.0
+    assert get_task(server, done)["status"] == "completed"
+    assert get_task(server, waiting).code == -32602
+    assert server.tasks.store.find(waiting["taskId"]) is None
+    server.gate.set()
+    wait_for(lambda: not server.tasks._running)
+    assert server.seen == [True]
+    now[0] = 1060.0
+    assert get_task(server, done).code == -32602
+
+
+def test_a_task_may_be_kept_for_ever_and_its_ttl_is_a_number_all_the_same():
+    server = Server("x", task_seconds=float("inf"))
+    server.tool(name="t", task="required", poll_seconds=1e-9)(lambda: "x")
+    handle = call_task(server, "t")
+    assert (handle["ttlMs"], handle["pollIntervalMs"]) == (10 ** 12, 1)
+
+
+def test_who_listens_for_a_task_is_told_of_each_change_of_its_own_only():
+    server = build_task_server()
+    other, told, channel = call_task(server, "add", a=1), [], mcpkit.Channel()
+
+    def follow(stream):
+        stream.attach(channel)
+        told.extend(stream.read(channel, 0))
+        task = server.tasks.read(other["taskId"])
+        server._task_changed(task)
+        server._task_changed(task._replace(id="of another"))
+        told.extend(stream.read(channel, 0))
+        return True
+
+    channel.follow = follow
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": CAN_TASKS}
+    receive(server, call("subscriptions/listen", {"_meta": meta, "notifications": {
+        "taskIds": [other["taskId"], "unknown"]}}, 5), channel=channel)
+    acknowledged, changed = [json.loads(text) for _, text in told]
+    mark = {"_meta": {"io.modelcontextprotocol/subscriptionId": 5}}
+    assert acknowledged["params"] == {"notifications": {"taskIds": [other["taskId"]]}, **mark}
+    assert changed["method"] == "notifications/tasks"
+    assert changed["params"].items() >= {"taskId": other["taskId"], **mark}.items()
+
+
+def test_only_a_client_with_the_extension_may_listen_for_tasks():
+    answer = receive(build_task_server(), call("subscriptions/listen", {
+        "_meta": META, "notifications": {"taskIds": ["x"]}}))
+    assert answer["error"]["code"] == -32021
+
+
+def test_a_task_is_known_only_to_who_started_it(monkeypatch):
+    server = build_task_server()
+    done = run_task(server, "add", a=1)
+    monkeypatch.setattr(mcpkit.RequestContext, "subject", "somebody else")
+    for method, params in TASK_METHODS.items():
+        refused = get_task(server, done, method, **params)
+        assert (refused.code, refused.message) == (
+            -32602, f"Unknown task: {done['taskId']} has expired, or never was")
+
+
+def test_many_tasks_at_once_do_not_get_in_each_others_way(tmp_path):
+    server = build_task_server(state=str(tmp_path / "state"), max_running_tasks=50)
+    watch = TaskWatch(server)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        tasks = list(pool.map(lambda number: call_task(server, "add", a=number), range(40)))
+    assert [watch.until(task)["result"]["structuredContent"] for task in tasks] == [
+        *range(1, 41)]
+    server.close()
+
+
+ODD_VALUES = [None, 0, "", "x", [], {}, {"x": 1}, [1], True, "\ud800", "x" * 5000, 1e300]
+
+
+def test_garbage_about_a_task_is_never_an_internal_error():
+    server = build_task_server()
+    watch = TaskWatch(server)
+    task = call_task(server, "both")
+    watch.until(task, "input_required")
+    choose = random.Random(11)
+    for _ in range(300):
+        odd = choose.choice(ODD_VALUES)
+        params = {"taskId": choose.choice([task["taskId"], odd]),
+                  "inputResponses": choose.choice([
+                      odd, {choose.choice(["name", "order", "x"]): choose.choice([
+                          odd, {"action": odd}, {"action": "accept", "content": odd}])}])}
+        answer = send_modern(server, choose.choice(["tasks/get", "tasks/update"]), params)
+        assert isinstance(answer, dict) or answer.code == -32602, params
+    get_task(server, task, "tasks/cancel")
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    path = str(tmp_path / "state") if request.param == "file" else None
+    store = mcpkit.open_store(path, mcpkit.system_runtime())
+    yield store
+    store.close()
+
+
+def make_task(task_id, status="working", updated=0.0, ttl_ms=10_000, owner="o"):
+    return mcpkit.Task(task_id, "p", owner, 0.0, updated, ttl_ms, 1000, status)
+
+
+def test_a_store_gives_back_what_it_keeps(store):
+    task = make_task("a")._replace(message="\u2028 \U0001f600", detail={"k": [1, None]},
+                                   answers={"x": {}})
+    assert store.add(task, 10) and store.add(make_task("b", "failed"), 10)
+    assert store.find("a") == task and store.find("c") is None
+    assert store.list_unfinished() == ["a"]
+
+
+@table("text", {"a lone surrogate": "\ud800", "NUL": "a\0b", "half an emoji": "a\udc00",
+    "other letters": "\u65e5", "a quote": "' OR 1 --", "nothing": "", "a long one": "x" * 20_000})
+@table("state", {"memory": None, "a file": "state"})
+def test_what_has_any_text_for_a_name_is_not_found_and_no_fault(tmp_path, state, text):
+    server = build_task_server(state=state and tmp_path / state)
+    server.prompt(lambda kind: "x", name="p")
+    server.completion("p", "kind")(lambda value: [])
+    server.resource("a://b/{c}")(lambda c: None)
+    answers = {method: send_modern(server, method, {
+        name: text if kind is str else {} for name, (kind, _) in fact.params.items()})
+        for method, fact in mcpkit.METHODS_OF["2026-07-28"].items() if fact.params
+        and method != "subscriptions/listen"}
+    listened = send_modern(server, "subscriptions/listen", {
+        "notifications": {"taskIds": [text], "resourceSubscriptions": [text]}})
+    server.close()
+    assert {method: answer.code for method, answer in answers.items()} == dict.fromkeys(
+        answers, -32602)
+    assert "_meta" in listened
+
+
+def test_a_store_changes_a_task_in_one_step_or_not_at_all(store):
+    store.add(make_task("a"), 10)
+    rename = lambda task: task._replace(message="new")  # noqa: E731
+    assert store.change("a", rename) == store.find("a") == make_task("a")._replace(message="new")
+    assert store.change("a", rename) is None and store.change("b", rename) is None
+    with pytest.raises(ZeroDivisionError):
+        store.change("a", lambda task: 1 / 0)
+    assert store.change("a", lambda task: task.finish("cancelled")).status == "cancelled"
+    assert store.list_unfinished() == []
+
+
+def test_a_store_makes_room_by_those_that_ended_first_though_the_clock_went_back(store):
+    for name in "abcd":
+        assert store.add(make_task(name), 4)
+    for name, now in (("c", 3.0), ("b", 2.0), ("d", 1.0)):
+        store.change(name, lambda task: task.finish("failed")._replace(updated=now))
+    assert store.add(make_task("e"), 4)
+    assert [name for name in "abcde" if store.find(name)] == ["a", "b", "d", "e"]
+    assert not store.add(make_task("f"), 2)
+    assert [name for name in "abcdef" if store.find(name)] == ["a", "b", "d", "e"]
+    assert store.add(make_task("g"), 3)
+    assert [name for name in "abcdefg" if store.find(name)] == ["a", "e", "g"]
+
+
+def test_a_store_forgets_what_has_expired(store):
+    for name, ttl_ms in (("a", 1000), ("b", 2000), ("c", 2001)):
+        store.add(make_task(name, ttl_ms=ttl_ms), 10)
+    store.expire(2.0)
+    assert store.list_unfinished() == ["c"]
+
+
+@pytest.mark.parametrize("state", [None, "state"])
+def test_a_server_that_was_closed_begins_no_task_and_knows_of_none(tmp_path, state):
+    server = build_task_server(state=state and tmp_path / state)
+    done = run_task(server, "add", a=1)
+    server.close()
+    assert call_task(server, "add", a=1).message.startswith("This server is stopping")
+    for method, params in TASK_METHODS.items():
+        assert get_task(server, done, method, **params).code == -32602
+
+
+def list_files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_finished_tasks_are_there_after_a_restart(tmp_path):
+    server = build_task_server(state=tmp_path / "state")
+    done, failed = run_task(server, "add", a=1), run_task(server, "refuse")
+    server.close()
+    server.close()
+    assert list_files(tmp_path) == ["state"]
+    again = build_task_server(state=tmp_path / "state")
+    assert get_task(again, done) == done and get_task(again, failed) == failed
+    again.close()
+
+
+def test_a_task_that_was_running_when_its_server_ended_has_failed(tmp_path):
+    server = build_task_server(state=str(tmp_path / "state"))
+    watch = TaskWatch(server)
+    waiting, asking = call_task(server, "wait"), call_task(server, "confirm")
+    watch.until(asking, "input_required")
+    server.close()
+    again = build_task_server(state=str(tmp_path / "state"))
+    for task in (waiting, asking):
+        seen = get_task(again, task)
+        assert (seen["status"], seen["error"]["code"]) == ("failed", -32603)
+        assert seen["statusMessage"] == seen["error"]["message"] == (
+            "the task was interrupted: what ran it has ended without an outcome; call again")
+        assert "inputRequests" not in seen
+    server.gate.set()
+    wait_for(lambda: server.tasks._threads == 0)
+    assert server.seen == ["confirm", True]         # the handler was told, and wrote nothing down
+    assert get_task(again, waiting)["status"] == "failed"
+    again.close()
+
+
+def test_two_servers_on_one_file_are_as_one(tmp_path):
+    one, two = (build_task_server(state=str(tmp_path / "state")) for _ in range(2))
+    watch = TaskWatch(one)
+    asking, waiting = call_task(one, "confirm"), call_task(one, "wait")
+    watch.until(asking, "input_required")
+    assert get_task(two, asking) == get_task(one, asking)
+    assert get_task(two, waiting)["status"] == "working"
+    assert get_task(two, asking, "tasks/update", inputResponses={"elicitation": AGREED}) == {}
+    done = watch.until(asking)
+    assert done["result"]["content"][0]["text"] == "Ada" and get_task(two, asking) == done
+    assert get_task(two, waiting, "tasks/cancel") == {}
+    assert get_task(one, waiting)["status"] == "cancelled"
+    running = one.tasks._running[waiting["taskId"]]
+    wait_for(lambda: running.cancelled)
+    one.gate.set()
+    one.close()
+    assert get_task(two, done) == done
+    two.close()
+    assert list_files(tmp_path) == ["state"]
+
+
+def test_interrupted_tasks_make_room_for_new_ones(tmp_path):
+    options = {"state": str(tmp_path / "state"), "max_tasks": 1}
+    one, two = build_task_server(**options), build_task_server(**options)
+    waiting = call_task(one, "wait")
+    assert call_task(two, "add", a=1).code == -32603
+    one.close()
+    assert run_task(two, "add", a=1)["status"] == "completed"
+    assert get_task(two, waiting).code == -32602
+    one.gate.set()
+    two.close()
+
+
+def test_an_end_that_cannot_be_written_down_is_a_failure_and_not_silence(tmp_path):
+    lines, path = [], str(tmp_path / "state")
+    server = build_task_server(state=path, runtime=mcpkit.system_runtime()._replace(
+        log=lines.append))
+    server.tool(name="big", task="required")(lambda: "x" * 500_000)
+    server.tasks.store._connection.execute("PRAGMA max_page_count = 20")
+    task = call_task(server, "big")
+    wait_for(lambda: server.tasks._threads == 0)
+    assert lines == [f"the state file {path} cannot be used: database or disk is full"]
+    assert get_task(server, task)["error"]["message"].startswith("the task was interrupted")
+    assert run_task(server, "add", a=1)["status"] == "completed"
+    server.close()
+
+
+def test_a_disk_that_takes_nothing_is_told_to_client_and_operator_and_loses_no_task(tmp_path):
+    lines, path = [], str(tmp_path / "state")
+    server = build_task_server(state=path, runtime=mcpkit.system_runtime()._replace(
+        log=lines.append, log_exception=lines.append))
+    done, waiting = run_task(server, "add", a=1), call_task(server, "wait")
+    run = server.tasks.store._connection.execute
+    run("PRAGMA query_only = ON")                # which is what a read-only disk is to SQLite
+    refused = call_task(server, "add", a=1)
+    assert (refused.code, "no task can be kept" in refused.message) == (-32603, True)
+    assert path not in refused.message and set(lines) == {
+        f"the state file {path} cannot be used: attempt to write a readonly database"}
+    assert get_task(server, done) == done and get_task(server, waiting)["status"] == "working"
+    server.gate.set()
+    wait_for(lambda: server.tasks._threads == 0)
+    interrupted = get_task(server, waiting)
+    assert "interrupted" in interrupted["statusMessage"] and get_task(server, done) == done
+    run("PRAGMA query_only = OFF")
+    assert get_task(server, waiting)["status"] == "failed"
+    assert run_task(server, "add", a=1)["status"] == "completed"
+    run("PRAGMA query_only = ON")
+    server.close()
+    again = build_task_server(state=path)
+    assert get_task(again, done) == done
+    again.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="file modes")
+@pytest.mark.parametrize("name", ["data/state", "link"])
+def test_a_state_file_is_its_owners_only(tmp_path, name):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder / "state")           # which is not there yet
+    server = build_task_server(state=str(tmp_path / name))
+    run_task(server, "add", a=1)
+    assert list_files(tmp_path) == ["data", "link"]
+    assert {name: (folder / name).stat().st_mode & 0o777 for name in list_files(folder)
+            if not name.endswith(server.tasks.store.owner)} == dict.fromkeys(
+                ["state", "state-shm", "state-wal"], 0o600)
+    server.close()
+
+
+def make_database(path, *statements):
+    import sqlite3
+    with contextlib.closing(sqlite3.connect(str(path))) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+BROKEN_STATES = {
+    "a folder": (lambda path: path.mkdir(), "unable to open database file"),
+    "in a folder that is not there": (lambda path: None, "No such file or directory"),
+    "some text": (lambda path: path.write_text("hello " * 100), "file is not a database"),
+    "a database of somebody else": (
+        lambda path: make_database(path, "CREATE TABLE task (x)"),
+        "is an SQLite file, but not the state file of this version of mcpkit: name another"),
+    "a file of a later version": (
+        lambda path: make_database(path, "CREATE TABLE task (x)", "PRAGMA user_version = 2",
+                                   "PRAGMA application_id = 0x6d63706b"),
+        "is an SQLite file, but not the state file of this version of mcpkit: name another"),
+}
+
+
+@cases(BROKEN_STATES)
+def test_a_state_file_that_cannot_be_used_is_one_line_and_stays_as_it_is(tmp_path, case):
+    make, message = case
+    path = tmp_path / ("nowhere/state" if message.startswith("No such") else "state")
+    make(path)
+    before = path.read_bytes() if path.is_file() else list_files(tmp_path)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        Server("x", state=str(path))
+    ran = run("serve", "--state", str(path), "--port", "0")
+    assert (ran.code, ran.err.count("\n")) == (2, 1) and message in ran.err
+    assert before == (path.read_bytes() if path.is_file() else list_files(tmp_path))
+
+
+def test_without_a_state_file_nothing_of_sqlite_is_loaded(tmp_path):
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); import mcpkit; mcpkit.Server('x'); "
+            "sys.exit('sqlite3' in sys.modules)")
+    assert run_python(tmp_path, "-c", code, str(ROOT)) == (0, "", "")
+
+
+JOBS_FILE = """
+import threading
+from mcpkit import Server
+
+server = Server("jobs", state="own.db")
+
+@server.tool(task="required")
+def done() -> str:
+    return "done"
+
+@server.tool(task="required")
+def hang() -> str:
+    threading.Event().wait()
+"""
+
+
+class JobsChild:
+    """A process that serves JOBS_FILE with its state in `state`."""
+
+    def __init__(self, folder, *words):
+        (folder / "jobs.py").write_text(JOBS_FILE)
+        self.process = subprocess.Popen(
+            [*PROGRAM, "serve", "jobs.py", *words], cwd=folder,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def __enter__(self):
+        self.url = re.search(r"http://\S+", self.process.stdout.readline().decode()).group()
+        self.client = Client(self.url, capabilities={"extensions": {TASKS: {}}})
+        return self
+
+    def until_finished(self, task):
+        for _ in range(1000):
+            seen = self.client.request("tasks/get", {"taskId": task["taskId"]})
+            if seen["status"] != "working":
+                return seen
+        raise AssertionError(seen)
+
+    def __exit__(self, *_):
+        self.client.close()
+        self.process.kill()
+        self.process.communicate(timeout=WAIT)
+
+
+def test_a_server_that_is_killed_loses_only_what_it_was_doing(tmp_path):
+    words = ["--state", "state", "--port", "0"]
+    with JobsChild(tmp_path, *words) as child, JobsChild(tmp_path, *words) as witness:
+        done, hanging = child.client.call_tool("done"), child.client.call_tool("hang")
+        assert done["resultType"] == hanging["resultType"] == "task"
+        result = child.until_finished(done)["result"]
+        assert result["content"] == [{"type": "text", "text": "done"}]
+        for client in (child.client, witness.client):
+            about = {"taskId": hanging["taskId"]}
+            assert client.request("tasks/get", about)["status"] == "working"
+        child.process.kill()
+        child.process.wait(WAIT)
+        seen = witness.client.request("tasks/get", about)
+        assert (seen["status"], seen["error"]["code"]) == ("failed", -32603)
+    with JobsChild(tmp_path, *words) as again:
+        assert again.until_finished(done)["result"] == result
+        assert again.until_finished(hanging) == seen
+        # The files of those that were killed are gone, that of the living one is there.
+        assert len([name for name in list_files(tmp_path)
+                    if re.fullmatch("state-[0-9a-f]{32}", name)]) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_server_ends_at_ctrl_c_also_while_a_task_runs(tmp_path):
+    import signal
+    with JobsChild(tmp_path, "--state", "state", "--port", "0") as child:
+        child.client.call_tool("hang")
+        child.process.send_signal(signal.SIGINT)
+        assert child.process.wait(WAIT) == 0
+        assert child.process.stderr.read() == b""
+    assert {"state"} == {name for name in list_files(tmp_path) if name.startswith("state")}
+
+
+def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)                  # where the file's own.db is to be
+    (tmp_path / "jobs.py").write_text(JOBS_FILE)
+    command = [*PROGRAM, "serve", "--stdio", str(tmp_path / "jobs.py"), "--state",
+               str(tmp_path / "state")]
+    with Client(command, capabilities={"extensions": {TASKS: {}}}) as client:
+        task = client.call_tool("hang")
+        assert client.request("tasks/get", {"taskId": task["taskId"]})["status"] == "working"
+        assert client.request("tasks/cancel", {"taskId": task["taskId"]})["resultType"] == (
+            "complete")
+        assert client.request("tasks/get", {"taskId": task["taskId"]})["status"] == "cancelled"
+    assert "state" in list_files(tmp_path)
+
+
+def do_and_name(workers):
+    """Return the thread in which workers did a job, which is over."""
+    threads, is_done = [], threading.Event()
+
+    def job():
+        threads.append(threading.current_thread())
+        is_done.set()
+
+    workers.start(job)
+    assert is_done.wait(WAIT)
+    assert wait_until(lambda: workers._idle or not threads[0].is_alive())
+    return threads[0]
+
+
+def test_jobs_one_after_the_other_are_done_by_one_thread():
+    workers = mcpkit.ThreadCache()
+    assert len({do_and_name(workers) for _ in range(5)}) == 1
+    workers.close()
+
+
+def test_those_that_are_busy_give_way_while_a_thread_is_started(monkeypatch):
+    workers, is_starting, may_start = mcpkit.ThreadCache(), threading.Event(), threading.Event()
+    order, start = [], threading.Thread.start
+
+    def start_slowly(thread):
+        is_starting.set()
+        assert may_start.wait(WAIT)
+        order.append("started")
+        start(thread)
+
+    def go_on():
+        may_start.set()
+        workers.give_way()
+        order.append("went on")
+
+    busy, starter = threading.Thread(target=go_on), threading.Thread(target=do_and_name,
+                                                                     args=(workers,))
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (
+        start if thread in (busy, starter) else start_slowly)(thread))
+    starter.start()
+    assert is_starting.wait(WAIT)
+    busy.start()
+    for thread in (busy, starter):
+        thread.join(WAIT)
+    assert order == ["started", "went on"]
+    workers.close()
+
+
+def test_jobs_at_the_same_time_are_done_by_a_thread_each_which_end_when_they_are_closed():
+    workers, barrier, threads = mcpkit.ThreadCache(), threading.Barrier(5), []
+
+    def job():
+        threads.append(threading.current_thread())
+        barrier.wait(WAIT)
+
+    for _ in range(4):
+        workers.start(job)
+    barrier.wait(WAIT)
+    workers.close()
+    for thread in threads:
+        thread.join(WAIT)
+    assert len(set(threads)) == 4 and not any(thread.is_alive() for thread in threads)
+
+
+# =============================================================================================
+# 22. WORKERS
+# =============================================================================================
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+needs_cores = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="affinity")
+
+CREW_SERVER = """
+import os, sys, threading
+from mcpkit import Context, Server
+server = Server("crew", title=str(os.getpid()), state="state.db")
+
+@server.tool
+def pid() -> int:
+    return os.getpid()
+
+@server.tool
+def cores() -> list:
+    return sorted(os.sched_getaffinity(0))
+
+@server.tool
+def age() -> str:
+    return "old"
+
+@server.tool
+def ask_name(ctx: Context) -> str:
+    return ctx.elicit("Your name?", {"type": "object", "properties": {}}).action
+
+@server.tool
+def linger(ctx: Context, heeds: bool = True):
+    ctx.progress(1)
+    while not (heeds and ctx.cancelled):
+        threading.Event().wait(0.01)
+    return "as far as it got"
+
+@server.tool(task="required")
+def work() -> str:
+    return "done"
+
+if __name__ == "__main__":
+    server.run(port=0, workers=2)
+"""
+
+
+class Far:
+    """A server elsewhere, to be asked as a service is."""
+
+    policy = types.SimpleNamespace(path="/mcp")
+
+    def __init__(self, url):
+        self.url = url
+        host, port = re.match(r"http://(.*):(\d+)", url).groups()
+        self.server_address = host, int(port)
+
+    def call(self, method, capabilities=CAN_TASKS, **params):
+        """Return the result of a modern request, each over a connection of its own."""
+        meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+        reply = ask_modern(self, method, {"_meta": meta, **params})
+        assert reply.status == 200, reply
+        return reply.json["result"]
+
+    def find(self, name):
+        """Return what a tool without arguments has found."""
+        result = self.call("tools/call", name=name)
+        return result.get("structuredContent", result["content"][0]["text"])
+
+    def is_gone(self):
+        """Return whether nobody listens any more."""
+        try:
+            socket.create_connection(self.server_address, timeout=WAIT).close()
+            return False
+        except OSError:
+            return True
+
+    def answers_elsewhere(self):
+        """Have a question answered; return whether another process took the answer up."""
+        params = {"capabilities": CAN_ANSWER, "name": "ask_name"}
+        asked = self.call("tools/call", **params)
+        done = self.call("tools/call", **params, requestState=asked["requestState"],
+                         inputResponses={"elicitation": ADA})
+        assert done["content"][0]["text"] == "accept"
+        return find_title(asked) != find_title(done)
+
+
+def find_title(result):
+    """Return the title of the server that a modern result comes from."""
+    return result["_meta"][mcpkit.META_SERVER_INFO]["title"]
+
+
+class Crew(Far):
+    """A server with workers, in a process of its own, and what it says on standard error."""
+
+    def __init__(self, child, url):
+        super().__init__(url)
+        self.child = child
+
+    def meet(self, count=2):
+        """Return the ids of so many workers, asking until all have answered."""
+        pids = set()
+        assert wait_until(lambda: pids.add(self.find("pid")) or len(pids) == count)
+        return pids
+
+    def read_line(self):
+        return self.child.stderr.readline().decode().strip()
+
+
+@contextlib.contextmanager
+def start_crew(folder, *words, **options):
+    """Run the crew's server with two workers; its file is the program where there are no words."""
+    (folder / "crew.py").write_text(CREW_SERVER)
+    command = [*MODULE, "serve", *words, "--workers", "2", "--port", "0"]
+    with starting(command if words else ["crew.py"], folder, stderr=subprocess.PIPE,
+                  **options) as (child, url):
+        yield Crew(child, url)
+
+
+@pytest.fixture(params=["loaded", "program"])
+def crew(request, tmp_path):
+    """Two workers: each has loaded the file, or all are forks of a program."""
+    with start_crew(tmp_path, *(["crew.py"] if request.param == "loaded" else [])) as crew:
+        yield crew
+
+
+@needs_fork
+def test_a_worker_that_is_killed_is_replaced_and_no_other_request_is_lost(crew):
+    lost, other = crew.meet()
+    os.kill(lost, 9)
+    assert crew.read_line() == f"worker {lost} was ended by signal 9: another takes its place"
+    assert {crew.find("age") for _ in range(50)} == {"old"}
+    assert wait_until(lambda: crew.find("pid") not in (lost, other))
+    crew.child.terminate()
+    assert crew.child.wait(WAIT) == 0 and crew.child.stderr.read() == b""
+
+
+@needs_fork
+@table("heeds, words", {"one that heeds it": (True, b"as far as it got"),
+                        "one that does not": (False, b"the server was stopped")})
+def test_workers_that_are_told_to_stop_end_their_streams_and_all_exit(crew, heeds, words):
+    stream = start_call(crew.url, heeds=heeds)
+    crew.child.terminate()
+    assert words in stream.read()              # raises where the last chunk is missing
+    _, err = crew.child.communicate(timeout=WAIT)
+    assert (crew.child.returncode, err) == (0, b"") and crew.is_gone()
+
+
+@needs_fork
+def test_a_second_signal_ends_workers_at_once(crew):
+    import signal
+    start_call(crew.url, heeds=False)
+    crew.child.terminate()
+    assert wait_until(crew.is_gone)            # so the first has been seen
+    crew.child.send_signal(signal.SIGINT)
+    assert crew.child.wait(WAIT) == 130
+
+
+@needs_fork
+def test_workers_whose_parent_was_killed_stop(crew):
+    crew.child.kill()
+    assert wait_until(crew.is_gone)
+
+
+def ask_anew(crew, done):
+    """Return what a tool says until `done`, each time over a connection of its own."""
+    return [crew.find("age") for _ in iter(done.is_set, True)]
+
+
+def ask_steadily(crew, done):
+    """Return what a tool says until `done`, over connections that are kept until they are closed."""
+    connection, ages = http.client.HTTPConnection(*crew.server_address, timeout=WAIT), []
+    headers = {**JSON_BOTH, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call",
+               "Mcp-Name": "age"}
+    with contextlib.closing(connection):
+        while not done.is_set():
+            connection.request("POST", "/mcp", json.dumps(call("tools/call", {
+                "name": "age", "_meta": META})), headers)
+            result = json.loads(connection.getresponse().read())["result"]
+            ages.append(result["content"][0]["text"])
+    return ages
+
+
+@needs_fork
+def test_a_reload_serves_what_the_file_has_become_and_loses_no_request(tmp_path):
+    import signal
+    with start_crew(tmp_path, "crew.py") as crew:
+        before, done = crew.meet(), threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            seen = pool.submit(ask_steadily, crew, done), pool.submit(ask_anew, crew, done)
+            (tmp_path / "crew.py").write_text(CREW_SERVER.replace('"old"', '"young"'))
+            crew.child.send_signal(signal.SIGHUP)
+            assert crew.read_line() == "reloaded"
+            assert wait_until(lambda: not any(map(is_running, before)))
+            done.set()
+            for ages in seen:
+                assert set(ages.result(WAIT)) <= {"old", "young"}
+        assert crew.find("age") == "young"
+
+
+@needs_fork
+def test_a_reload_of_a_broken_file_leaves_the_workers_as_they_were(tmp_path):
+    import signal
+    with start_crew(tmp_path, "crew.py") as crew:
+        before = crew.meet()
+        (tmp_path / "crew.py").write_text("1 / 0")
+        crew.child.send_signal(signal.SIGHUP)
+        assert re.fullmatch("not reloaded: crew.py cannot be loaded: .*ZeroDivisionError.*",
+                            crew.read_line())
+        assert crew.meet() == before
+
+
+@needs_fork
+def test_a_place_that_cannot_be_filled_is_tried_again_until_it_can_be(tmp_path):
+    with start_crew(tmp_path, "crew.py") as crew:
+        lost, other = crew.meet()
+        (tmp_path / "crew.py").write_text("1 / 0")
+        os.kill(lost, 9)
+        assert "was ended by signal 9" in crew.read_line()
+        assert re.fullmatch("crew.py cannot be .*: another takes its place in 0.25 s", crew.read_line())
+        assert crew.find("pid") == other
+        (tmp_path / "crew.py").write_text(CREW_SERVER)
+        assert wait_until(lambda: crew.find("pid") not in (lost, other))
+
+
+@needs_fork
+def test_a_worker_that_does_not_come_to_serve_is_given_up(tmp_path):
+    (tmp_path / "slow.py").write_text("import threading\nthreading.Event().wait()")
+    words = ["serve", "slow.py", "--workers", "2", "--port", "0"]
+    code = f"import sys, mcpkit; mcpkit.WORKER_SECONDS = 0.1; sys.exit(mcpkit.main({words}))"
+    child = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+                           timeout=WAIT)
+    assert (child.returncode, child.stderr) == (
+        2, "mcpkit: a worker did not come to serve within 0.1 s\n")
+
+
+@needs_fork
+@table("closes", {"closed": True, "open": False})
+def test_a_hangup_stops_workers_only_where_it_means_that_their_terminal_was_closed(tmp_path, closes):
+    import fcntl
+    import signal
+    import termios
+    terminal, end = os.openpty()
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        pytest.skip("these tests run under nohup, and so does what they start")
+    with start_crew(tmp_path, "crew.py", start_new_session=True,
+                    preexec_fn=lambda: fcntl.ioctl(end, termios.TIOCSCTTY, 0)) as crew:
+        os.close(end)
+        if closes:
+            os.close(terminal)
+            assert crew.child.wait(WAIT) == 0 and crew.is_gone()
+        else:
+            crew.child.send_signal(signal.SIGHUP)
+            assert crew.read_line() == "reloaded"
+            os.close(terminal)
+
+
+@needs_fork
+def test_a_question_that_one_worker_asks_is_answered_at_another(tmp_path):
+    with start_crew(tmp_path, "crew.py") as crew:
+        assert wait_until(crew.answers_elsewhere)
+
+
+@needs_fork
+def test_a_task_of_one_worker_is_known_to_the_others(crew):
+    task = crew.call("tools/call", name="work")["taskId"]
+    assert wait_until(lambda: crew.call("tasks/get", taskId=task)["status"] == "completed")
+    assert {crew.call("tasks/get", taskId=task)["status"] for _ in range(20)} == {"completed"}
+
+
+@needs_cores
+@table("words, count", {"workers": (["--workers", "2"], 1), "--pin": (["--pin"], 1),
+                        "--no-pin": (["--workers", "2", "--no-pin"], None),
+                        "neither": ([], None)})
+def test_workers_and_who_wants_to_stay_on_a_core(tmp_path, words, count):
+    (tmp_path / "crew.py").write_text(CREW_SERVER)
+    with starting([*MODULE, "serve", "crew.py", "--port", "0", *words], tmp_path) as (child, url):
+        crew, own = Crew(child, url), sorted(os.sched_getaffinity(0))
+        cores = {tuple(crew.find("cores")) for _ in range(50)}
+        assert cores <= {tuple(own)} if count is None else cores <= {(core,) for core in own}
+
+
+@needs_fork
+def test_a_worker_that_dies_again_and_again_is_replaced_later_and_later():
+    slot, now = mcpkit.Slot(0), 100.0
+    delays = []
+    for _ in range(12):
+        slot.worker = mcpkit.Worker(1, now, "")
+        delays.append(slot.vacate(now + 1))
+        assert slot.worker is None and slot.due == now + 1 + delays[-1]
+    assert delays == [0, 0.25, 0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
+    slot.worker = mcpkit.Worker(1, now, "")
+    assert slot.vacate(now + mcpkit.STEADY_SECONDS) == 0
+
+
+def serve_with_workers(*words, cwd=ROOT):
+    ran = run("serve", "--port", "0", "--workers", "2", *words, cwd=cwd)
+    assert ran.out == "" and ran.err.count("\n") == 1
+    return ran.code, ran.err
+
+
+UNSHAREABLE = {
+    "sessions": (["--sessions"], "do not know each other's sessions: serve without them (--no-sess"),
+    "sessions of a file": (["jobs.py"], "serve without them (--no-sessions), or start several"),
+    "tasks in memory": (["jobs.py", "--no-sessions"], "unless a file has them: name one with --state"),
+    "standard input": (["--stdio"], "one process: leave out --workers"),
+    "a file that is not there": (["no.py"], "there is no file no.py"),
+    "a file that ends": (["ends.py"], "a worker ended with exit code 7 before it served"),
+    "no number": (["--workers", "0"], "argument --workers"),
+}
+
+
+@needs_fork
+@cases(UNSHAREABLE)
+def test_workers_that_cannot_be_are_refused_in_one_line_that_names_the_way_out(case, tmp_path):
+    words, advice = case
+    (tmp_path / "jobs.py").write_text(
+        "from mcpkit import Server\nserver = Server('jobs', sessions=True)\n"
+        "@server.tool(task='optional')\ndef work(): pass\n")
+    (tmp_path / "ends.py").write_text("import os\nos._exit(7)")
+    code, err = serve_with_workers(*words, cwd=tmp_path)
+    assert code == 2 and advice in err
+
+
+def test_where_there_is_no_fork_workers_are_refused(monkeypatch):
+    monkeypatch.delattr(os, "fork", raising=False)
+    with pytest.raises(UsageError, match="forks, which this system cannot: start several servers"):
+        Server("x").run(workers=2, port=0)
+
+
+@needs_fork
+def test_a_program_with_threads_is_refused_workers():
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait, args=(WAIT,))
+    thread.start()
+    with pytest.raises(UsageError, match="which a program with threads cannot"):
+        Server("x").run(workers=2, port=0)
+    done.set()
+    thread.join(WAIT)
+
+
+@needs_cores
+def test_the_threads_of_a_pinned_process_push_nobody_aside(tmp_path):
+    code = ("import os, mcpkit, threading; mcpkit.pin_process(0); found = [];"
+            "threading.Thread(target=lambda: found.append(os.sched_getscheduler(0))).start();"
+            "print(found == [os.SCHED_BATCH], len(os.sched_getaffinity(0)))")
+    assert run_python(tmp_path, "-c", code) == (0, "True 1\n", "")
+
+
+def test_where_no_core_can_be_chosen_pin_is_refused(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    with pytest.raises(UsageError, match="leave out --pin"):
+        Server("x").run(pin=True, port=0)
+
+
+@pytest.mark.parametrize("count", [0, -1, True, "2", 1.5])
+def test_a_number_of_workers_that_is_none_is_refused(count):
+    with pytest.raises(UsageError, match="workers is a number of processes"):
+        Server("x").run(workers=count, port=0)
+
+
+# =============================================================================================
+# 24. LOGIN
+# =============================================================================================
+DEMANDS = {
+    "the one challenge": ('Bearer resource_metadata = "https://h/a"',
+                          mcpkit.AuthChallenge(metadata_url="https://h/a")),
+    "among others (C118)": (
+        'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata="https://h/b"',
+        mcpkit.AuthChallenge("invalid_token", (), "https://h/b")),
+    "after one without parameters": ('Negotiate, Bearer resource_metadata="https://h/c"',
+                                     mcpkit.AuthChallenge(metadata_url="https://h/c")),
+    "scopes, each once": ('bearer scope="a b  a"', mcpkit.AuthChallenge(scopes=("a", "b"))),
+    "empty scopes (C118)": (r'Bearer realm="q\"q", scope=","', mcpkit.AuthChallenge()),
+    "a parameter twice": ('Bearer error="x", error="y"', mcpkit.AuthChallenge("x")),
+    "in two challenges": ('DPoP error="x", Bearer error="y", scope="a"',
+                          mcpkit.AuthChallenge("x", ("a",))),
+    "of another scheme": ('Basic error="x", scope="a"', mcpkit.AuthChallenge()),
+    "garbage": ('=, "Bearer', mcpkit.AuthChallenge()),
+}
+
+
+@cases(DEMANDS)
+def test_a_challenge_says_what_token_is_wanted(case):
+    value, demand = case
+    assert mcpkit.read_demand({"www-authenticate": value}) == demand
+
+
+RESOURCE_PLACES = {
+    "with a path": ("https://h/mcp", None, ["/.well-known/oauth-protected-resource/mcp",
+                                            "/.well-known/oauth-protected-resource"]),
+    "at the root": ("https://h/", None, ["/.well-known/oauth-protected-resource"]),
+    "with a query": ("https://h/a/b?c=d", None, ["/.well-known/oauth-protected-resource/a/b",
+                                                 "/.well-known/oauth-protected-resource"]),
+    "named by the challenge (C117)": ("https://h/mcp", "https://h/x/prm", [
+        "/x/prm", "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-protected-resource"]),
+}
+
+
+@cases(RESOURCE_PLACES)
+def test_resource_metadata_is_looked_for_in_order(case):
+    url, named, paths = case
+    assert mcpkit.list_resource_metadata_urls(url, named) == ["https://h" + path for path in paths]
+
+
+ISSUER_PLACES = {
+    "with a path (C120)": ("https://as/t1", ["/.well-known/oauth-authorization-server/t1",
+                                             "/.well-known/openid-configuration/t1",
+                                             "/t1/.well-known/openid-configuration"]),
+    "without one": ("https://as", ["/.well-known/oauth-authorization-server",
+                                   "/.well-known/openid-configuration"]),
+    "with a slash": ("https://as/", ["/.well-known/oauth-authorization-server",
+                                     "/.well-known/openid-configuration"]),
+}
+
+
+@cases(ISSUER_PLACES)
+def test_issuer_metadata_is_looked_for_in_order(case):
+    issuer, paths = case
+    assert mcpkit.list_issuer_metadata_urls(issuer) == ["https://as" + path for path in paths]
+
+
+RESOURCE = {"resource": "https://h/a/mcp", "authorization_servers": ["https://as"]}
+RESOURCE_FAULTS = {
+    "of another host": ({"resource": "https://evil/a/mcp"}, "would be meant for somebody else"),
+    "of another path": ({"resource": "https://h/b"}, "not of https://h/a/mcp"),
+    "of a path that begins alike": ({"resource": "https://h/a/mc"}, "not of https://h/a/mcp"),
+    "of another scheme": ({"resource": "http://h/a/mcp"}, "not of https://h/a/mcp"),
+    "spelled in another way": ({"resource": "https://H/a/mcp"}, "not of https://h/a/mcp"),
+    "of nothing": ({"resource": None}, "the resource null"),
+    "of a list": ({"resource": ["https://h/a/mcp"]}, "not of"),
+    "without issuers": ({"authorization_servers": []}, "names no authorization_servers"),
+    "with issuers that are no list": ({"authorization_servers": "https://as"}, "names no"),
+    "with an issuer over http": ({"authorization_servers": ["http://as"]}, "https URL"),
+    "with an issuer on this machine": ({"authorization_servers": ["http://localhost:6379"]},
+                                       "on this machine, says a server that is elsewhere"),
+    "with an issuer that has a query": ({"authorization_servers": ["https://as?x"]}, "no query"),
+    "with an issuer that is no text": ({"authorization_servers": [5]}, "https URL"),
+}
+
+
+@cases(RESOURCE_FAULTS)
+def test_faulty_resource_metadata_is_refused(case):
+    changes, words = case
+    with pytest.raises(ProtocolError, match=words):
+        mcpkit.parse_resource_metadata({**RESOURCE, **changes}, "https://h/a/mcp")
+
+
+@pytest.mark.parametrize("named", ["http://127.0.0.1:6379/", "http://169.254.169.254/", "http://h/"])
+def test_a_server_elsewhere_has_nobody_ask_what_only_we_can_reach(named):
+    asked = []
+
+    def fetch(url):
+        asked.append(url)
+        return build_exchange(None, b"", 404, method="GET", url=url)
+
+    guide = mcpkit.TokenGuide("https://h/mcp", {"www-authenticate": mcpkit.format_challenge(
+        "Bearer", {"resource_metadata": named})}, fetch)
+    guide.run()
+    assert guide.trail[0]["outcome"] == "plain http, where clients ask nobody, so not asked"
+    assert asked == ["https://h" + PRM + "/mcp", "https://h" + PRM]
+    auth = mcpkit.OAuth(authorize=str, send=lambda *request: asked.append(request))
+    with pytest.raises(ProtocolError, match="https URL|elsewhere"):
+        auth._read_resource("https://h/mcp", named)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("name", ["https://h/a/mcp", "https://h/a/mcp/", "https://h/a",
+                                  "https://h", "https://h/"])
+def test_a_resource_may_be_named_after_what_holds_it_and_keeps_its_spelling(name):
+    document = {**RESOURCE, "resource": name, "scopes_supported": ["a", "b", "a", 5]}
+    found = mcpkit.parse_resource_metadata(document, "https://h/a/mcp?x=y")
+    assert found == mcpkit.Resource(name, ("https://as",), ("a", "b"))
+
+
+ISSUER_DOCUMENT = {
+    "issuer": "https://as", "token_endpoint": "https://as/token",
+    "authorization_endpoint": "https://as/authorize", "registration_endpoint": "https://as/register",
+    "code_challenge_methods_supported": ["S256"]}
+ISSUER_FAULTS = {
+    "of another issuer": ({"issuer": "https://evil"}, "says that it is of https://evil"),
+    "with one slash more": ({"issuer": "https://as/"}, "they must be equal"),
+    "in other letters": ({"issuer": "https://AS"}, "they must be equal"),
+    "with a port that means the same": ({"issuer": "https://as:443"}, "they must be equal"),
+    "without an issuer": ({"issuer": None}, "they must be equal"),
+    "without a token endpoint": ({"token_endpoint": None}, "has no token_endpoint"),
+    "with a token endpoint over http": ({"token_endpoint": "http://as/token"}, "https URL"),
+    "with a token endpoint that is none": ({"token_endpoint": {}}, "https URL"),
+    "with a token endpoint on this machine": ({"token_endpoint": "http://127.0.0.1:6379/"},
+                                              "on this machine, says a server that is elsewhere"),
+    "with a page that is a file": ({"authorization_endpoint": "file:///etc/passwd"}, "https URL"),
+    "with a page that is a script": ({"authorization_endpoint": "javascript:x()"}, "https URL"),
+    "with registration elsewhere": ({"registration_endpoint": "ftp://as"}, "https URL"),
+    "without a page": ({"authorization_endpoint": None}, "nobody can log in"),
+    "without PKCE": ({"code_challenge_methods_supported": None}, "PKCE with S256"),
+    "with weak PKCE": ({"code_challenge_methods_supported": ["plain"]}, "PKCE with S256"),
+    "with PKCE that is no list": ({"code_challenge_methods_supported": "S256"}, "PKCE with S256"),
+}
+
+
+@cases(ISSUER_FAULTS)
+def test_faulty_issuer_metadata_is_refused(case):
+    changes, words = case
+    with pytest.raises(ProtocolError, match=words):
+        mcpkit.check_can_log_in(mcpkit.parse_issuer_metadata(
+            {**ISSUER_DOCUMENT, **changes}, "https://as"))
+
+
+AS = mcpkit.parse_issuer_metadata(ISSUER_DOCUMENT, "https://as")
+OFFLINE = AS._replace(scopes=("a", "offline_access"))
+PROPOSED = mcpkit.Resource("https://h", ("https://as",), ("p", "q"))
+SCOPES = {
+    "what is demanded": (((), ("d",), AS, ()), "d"),
+    "else what the resource proposes": (((), (), AS, ()), "p q"),
+    "what the caller wants comes first": ((("g",), ("d",), AS, ()), "g"),
+    "offline_access where the issuer has it": (((), ("d",), OFFLINE, ()), "d offline_access"),
+    "later: all earlier ones, too": (((), ("d",), AS, ("e", "f")), "d e f"),
+    "later: what is demanded, too": ((("g",), ("d",), AS, ("g",)), "g d"),
+}
+
+
+@cases(SCOPES)
+def test_scopes_are_chosen_in_the_order_of_the_specification(case):
+    (given, demanded, issuer, earlier), chosen = case
+    assert mcpkit.choose_scopes(given, mcpkit.AuthChallenge(scopes=demanded), PROPOSED, issuer, earlier,
+                                is_login=True) == tuple(chosen.split())
+
+
+AUTH_CHOICES = {
+    "the default of the metadata": (None, True, False, "client_secret_basic"),
+    "basic before post": (["client_secret_post", "client_secret_basic"], True, False,
+                          "client_secret_basic"),
+    "post alone": (["client_secret_post"], True, False, "client_secret_post"),
+    "a secret that nobody wants": (["none"], True, False, "none"),
+    "no secret": (["client_secret_basic"], False, False, "none"),
+    "a key": (["private_key_jwt", "client_secret_basic"], True, True, "private_key_jwt"),
+}
+
+
+@cases(AUTH_CHOICES)
+def test_a_client_authenticates_as_the_metadata_says(case):
+    methods, has_secret, has_key, chosen = case
+    document = {**ISSUER_DOCUMENT, "token_endpoint_auth_methods_supported": methods}
+    issuer = mcpkit.parse_issuer_metadata(document, "https://as")
+    assert mcpkit.choose_auth_method(issuer, has_secret, has_key) == chosen
+
+
+def test_credentials_with_odd_characters_survive_basic_authentication():
+    client = mcpkit.ClientIdentity("a:b", "p%q é", "client_secret_basic")
+    headers, form = mcpkit.CLIENT_AUTH["client_secret_basic"](client, "")
+    pair = mcpkit.base64.b64decode(headers["Authorization"].split()[1]).decode()
+    assert [urllib.parse.unquote(part) for part in pair.split(":")] == ["a:b", "p%q é"]
+    assert form == {}
+
+
+REDIRECTS = {
+    "nothing": ("", "does not belong to this login"),
+    "another state": ("code=c&state=x&iss=https%3A%2F%2Fas", "does not belong to this login"),
+    "two states": ("code=c&state=s&state=s", "state more than once"),
+    "no issuer": ("code=c&state=s", "does not name its issuer"),
+    "another issuer": ("code=c&state=s&iss=https%3A%2F%2Fevil", "comes from https://evil"),
+    "an issuer with a slash": ("code=c&state=s&iss=https%3A%2F%2Fas%2F", "comes from https://as/"),
+    "an issuer in other letters": ("code=c&state=s&iss=https%3A%2F%2FAS", "comes from https://AS"),
+    "an error of another issuer": ("error=made_up&state=s&iss=https%3A%2F%2Fevil",
+                                   "nothing of it was used"),
+    "an error": ("error=access_denied&error_description=No%20way&state=s&iss=https%3A%2F%2Fas",
+                 r"https://as refused: access_denied \(No way\)"),
+    "no code": ("state=s&iss=https%3A%2F%2Fas", "has no code"),
+}
+
+
+@cases(REDIRECTS)
+def test_a_redirect_that_is_not_the_answer_of_this_login_is_refused(case):
+    query, words = case
+    with pytest.raises(ProtocolError, match=words) as caught:
+        mcpkit.read_redirect(f"http://127.0.0.1:1/callback?{query}", "s",
+                             AS._replace(sends_iss=True))
+    assert "made_up" not in str(caught.value)
+
+
+def test_a_redirect_without_issuer_is_taken_from_a_server_that_never_said_it_sends_one():
+    assert mcpkit.read_redirect("http://127.0.0.1:1/callback?code=a+b&state=s#x", "s", AS) == "a b"
+    with pytest.raises(ProtocolError, match="comes from https://evil"):
+        mcpkit.read_redirect("http://x/?code=c&state=s&iss=https://evil", "s", AS)
+
+
+def test_the_code_challenge_is_that_of_the_example_in_rfc_7636():
+    assert mcpkit.build_code_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == (
+        "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM")
+
+
+def test_a_form_that_was_formatted_is_parsed_to_the_same():
+    for name in build_garbage(7, ["a", "=", "&", "+", " ", "%", "é", "\U0001f40d", "\0"], 200):
+        form = {"x" + name: name, "y": ""}
+        assert mcpkit.parse_form(mcpkit.format_form(form)) == form
+        assert dict(urllib.parse.parse_qsl(mcpkit.format_form(form), True)) == form
+
+
+def test_a_login_url_keeps_the_query_that_the_page_has():
+    issuer = AS._replace(authorization_endpoint="https://as/authorize?tenant=1")
+    client = mcpkit.ClientIdentity("c", None, "none", "http://127.0.0.1:1/callback")
+    url = mcpkit.build_login_url(issuer, client, "https://h/mcp", (), "s", "v")
+    query = dict(urllib.parse.parse_qsl(url.partition("?")[2]))
+    assert query == {
+        "tenant": "1", "response_type": "code", "client_id": "c", "state": "s",
+        "redirect_uri": client.redirect_uri, "resource": "https://h/mcp",
+        "code_challenge": mcpkit.build_code_challenge("v"), "code_challenge_method": "S256"}
+
+
+RECORD = mcpkit.TokenRecord("https://as", "https://h/mcp", mcpkit.ClientIdentity("c"), "old",
+                            scopes=("a", "b"), refresh_token="r", endpoints=("https://h/mcp",))
+TOKEN_ANSWERS = {
+    "all of it": ({"access_token": "t", "token_type": "bearer", "expires_in": 60, "scope": "a",
+                   "refresh_token": "n"},
+                  RECORD._replace(access_token="t", expires_at=160.0, granted=("a",),
+                                  refresh_token="n")),
+    "as little as can be": ({"access_token": "t", "token_type": "Bearer"},
+                            RECORD._replace(access_token="t", granted=("a", "b"))),
+    "odd members": ({"access_token": "t", "token_type": "Bearer", "expires_in": "60", "scope": 5,
+                     "refresh_token": 5}, RECORD._replace(access_token="t", granted=("a", "b"))),
+    "of a kind that nobody knows": ({"access_token": "t", "token_type": "mac"}, "no token that can"),
+    "that cannot stand in a header": ({"access_token": "a\r\nb"}, "no token that can be used"),
+    "nothing": ({}, "no token that can be used"),
+    "a list": ([], "no token that can be used"),
+    "a refusal in a 200": ({"error": "invalid_grant"}, "https://as refused: invalid_grant"),
+}
+
+
+@cases(TOKEN_ANSWERS)
+def test_the_answer_of_a_token_endpoint_is_taken_or_refused(case):
+    answer, outcome = case
+    found = find_error(mcpkit.parse_token_answer, 200, answer, RECORD, 100.0)
+    assert found == outcome if isinstance(outcome, mcpkit.TokenRecord) else outcome in str(found)
+
+
+def test_a_token_that_is_not_bound_to_our_key_is_refused_where_one_was_asked_for():
+    with pytest.raises(ProtocolError, match="not bound to our key"):
+        mcpkit.parse_token_answer(200, {"access_token": "t", "token_type": "Bearer"},
+                                  RECORD._replace(token_type="DPoP"), 0.0)
+
+
+def test_tokens_are_one_for_an_issuer_and_resource_and_one_for_an_endpoint():
+    tokens = mcpkit.Tokens([RECORD])
+    other = RECORD._replace(issuer="https://other", access_token="o")
+    tokens.put(other)
+    assert tokens.find("https://as", "https://h/mcp").endpoints == ()
+    assert tokens.find_endpoint("https://h/mcp") == other
+    assert tokens.find_endpoint("https://h/mcp2") is tokens.find_endpoint("https://h/") is None
+    read = mcpkit.parse_tokens(json.loads(mcpkit.format_message(tokens.to_json())))
+    assert read.to_json() == tokens.to_json() and read.find_endpoint("https://h/mcp") == other
+    assert read.drop(lambda record: record.issuer == "https://as") == 1
+
+
+DAMAGED = {
+    "no object": 5, "no client": {"client": None}, "a member too many": {"x": 1},
+    "a token that is none": {"access_token": None}, "no token": {"access_token": ""},
+    "a time that is none": {"expires_at": "soon"}, "scopes that are none": {"scopes": 5},
+    "an unknown kind": {"token_type": "mac"}, "a client that is none": {"client": []},
+    "a token that no header takes": {"access_token": "a\nb"},
+    "a kind that is none": {"token_type": []}, "a refresh that is none": {"refresh_token": 5},
+    "a secret that is none": {"client": {"client_id": "c", "client_secret": 5}},
+    "a method that is none": {"client": {"client_id": "c", "auth_method": []}},
+    "an endpoint that is none": {"endpoints": [{}]},
+}
+
+
+@cases(DAMAGED)
+def test_a_damaged_record_is_left_out_and_the_others_are_read(case):
+    whole = mcpkit.Tokens([RECORD]).to_json()["tokens"][0]
+    damaged = {**whole, **case} if isinstance(case, dict) else case
+    value = {"version": 1, "tokens": [damaged, {**whole, "issuer": "https://other"}]}
+    assert [entry["issuer"] for entry in mcpkit.parse_tokens(value).to_json()["tokens"]] == [
+        "https://other"]
+    assert mcpkit.parse_tokens([value]).to_json()["tokens"] == []
+
+
+def test_reading_challenges_costs_no_more_than_their_number():
+    assert is_linear(
+        lambda value: mcpkit.read_demand({"www-authenticate": value}),
+        lambda size: ", ".join(f"Bearer a{number}=1" for number in range(size)), 1000)
+
+
+ODD_STATUS_VALUES = [None, True, 5, -1e300, 10 ** 400, "", "x", "https://as", "https://as/token", "S256",
+              "https://as:99999/", "https://as/\u0130", "https://as/a b\r\n", "https://[::1", [],
+              ["S256", None], [[]], {}, {"a": []}, "\ud800", "none", "DPoP", "https://h/a/mcp"]
+READERS = {
+    "resource": lambda value: mcpkit.parse_resource_metadata(value, "https://h/a/mcp"),
+    "issuer": lambda value: mcpkit.check_can_log_in(
+        mcpkit.parse_issuer_metadata(value, "https://as")),
+    "registration": lambda value: mcpkit.parse_registration(value, AS, "http://127.0.0.1:1/"),
+    "token": lambda value: mcpkit.parse_token_answer(200, value, RECORD, 1e9),
+    "record": mcpkit.parse_token_record,
+}
+MEMBERS = [*RESOURCE, *ISSUER_DOCUMENT, *mcpkit.TokenRecord._fields, "scopes_supported", "expires_in",
+           "token_endpoint_auth_methods_supported", "token_endpoint_auth_method", "client_id",
+           "client_secret", "error", "error_description", "scope"]
+
+
+@cases(READERS)
+def test_odd_documents_are_read_or_refused_and_never_crash(case):
+    choose = random.Random(11)
+    for _ in range(2000):
+        document = {**RESOURCE, **ISSUER_DOCUMENT, **{
+            name: choose.choice(ODD_STATUS_VALUES) for name in choose.sample(MEMBERS, 3)}}
+        found = find_error(case, document)
+        assert not isinstance(found, ValueError) and not isinstance(found, UsageError)
+
+
+SIGNATURES = {
+    "plain numbers": (bytes.fromhex("300602010102017f"), "01".zfill(64) + "7f".zfill(64)),
+    "a leading zero": (b"\x30\x45\x02\x21\0" + b"\xff" * 32 + b"\x02\x20" + b"\x11" * 32,
+                       "ff" * 32 + "11" * 32),
+    "of another curve": (b"\x30\x64\x02\x30" + b"\x11" * 48 + b"\x02\x30" + b"\x11" * 48, None),
+    "cut off": (bytes.fromhex("30060201010201"), None),
+    "nothing": (b"", None),
+    "one number": (bytes.fromhex("3003020101"), None),
+}
+
+
+@cases(SIGNATURES)
+def test_a_signature_in_der_becomes_64_bytes_or_is_refused(case):
+    data, wanted = case
+    found = find_error(mcpkit.parse_signature, data)
+    assert isinstance(found, UsageError) if wanted is None else found.hex() == wanted
+
+
+class Issuer(Peer):
+    """An authorization server that knows one person, and checks every word of the clients.
+
+    `metadata` is what it publishes, `redirects` what its redirects say in place of what they
+    should, `scopes` what each token that is alive may do.
+    """
+
+    def __init__(self, path="", tls=None, **changes):
+        super().__init__(self.serve, tls)
+        self.name = self.origin + path
+        self.metadata = {
+            "issuer": self.name, "authorization_endpoint": self.name + "/authorize?by=name",
+            "token_endpoint": self.name + "/token",
+            "registration_endpoint": self.name + "/register",
+            "scopes_supported": ["read", "write", "offline_access"],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic"],
+            "authorization_response_iss_parameter_supported": True,
+            "code_challenge_methods_supported": ["S256"], **changes}
+        self.metadata_urls = mcpkit.list_issuer_metadata_urls(self.name)[:1]
+        self.clients, self.logins, self.scopes, self.refresh_tokens = {}, {}, {}, {}
+        self.redirects, self.expires_in, self.nonce = {}, 3600, None
+        self.keys = (f"{self.port}-{number}" for number in itertools.count(1))
+
+    def serve(self, asked):
+        path, _, query = asked.path.partition("?")
+        base = urllib.parse.urlsplit(self.name).path
+        if self.origin + path in self.metadata_urls:
+            return http_answer(mcpkit.without_none(self.metadata))
+        serve = {base + "/authorize": self.serve_page, base + "/register": self.serve_register,
+                 base + "/token": self.serve_token}.get(path)
+        return http_answer(b"<p>no", "404 Not Found", "text/html") if serve is None else serve(
+            asked, dict(urllib.parse.parse_qsl(query)))
+
+    def serve_register(self, asked, _):
+        if asked.message.get("application_type") != "native":
+            return http_answer({"error": "invalid_redirect_uri"}, "400 Bad Request")
+        key = next(self.keys)
+        self.clients[f"client-{key}"] = f"secret-{key}", asked.message["redirect_uris"]
+        return http_answer({"client_id": f"client-{key}", "client_secret": f"secret-{key}"},
+                           "201 Created")
+
+    def serve_page(self, asked, query):
+        assert query["by"] == "name" and query["code_challenge_method"] == "S256"
+        assert query["redirect_uri"] in self.clients[query["client_id"]][1]
+        code = "code " + next(self.keys)
+        self.logins[code] = query
+        answer = {"code": code, "state": query["state"], "iss": self.name, **self.redirects}
+        location = query["redirect_uri"] + "?" + urllib.parse.urlencode(
+            mcpkit.without_none(answer))
+        return http_answer(b"", "302 Found", "text/plain", f"Location: {location}")
+
+    def serve_token(self, asked, _):
+        form, proof = asked.message, asked.headers.get("dpop")
+        if self.nonce and self.nonce not in read_jwt(proof)[1].values():
+            return http_answer({"error": "use_dpop_nonce"}, "400 Bad Request", "application/json",
+                               f"DPoP-Nonce: {self.nonce}")
+        serve = {"authorization_code": self.redeem, "refresh_token": self.refresh}.get(
+            form["grant_type"], self.give_directly)
+        scope = serve(form, self.find_client(asked))
+        if scope is None:
+            return http_answer({"error": "invalid_grant"}, "400 Bad Request")
+        token, key = f"token-{next(self.keys)}", f"refresh-{next(self.keys)}"
+        self.scopes[token], self.refresh_tokens[key] = scope.split(), (scope, form["resource"])
+        return http_answer({"access_token": token, "token_type": "DPoP" if proof else "Bearer",
+                            "expires_in": self.expires_in, "refresh_token": key, "scope": scope})
+
+    def find_client(self, asked):
+        scheme, _, pair = asked.headers.get("authorization", "").partition(" ")
+        assert scheme == "Basic" and "client_secret" not in asked.message
+        client_id, secret = mcpkit.base64.b64decode(pair).decode().split(":")
+        assert self.clients[client_id][0] == secret
+        return client_id
+
+    def redeem(self, form, client_id):
+        login = self.logins.pop(form["code"])
+        assert [form["redirect_uri"], form["resource"]] == [login["redirect_uri"],
+                                                            login["resource"]]
+        assert client_id == login["client_id"]
+        assert mcpkit.build_code_challenge(form["code_verifier"]) == login["code_challenge"]
+        return login.get("scope", "")
+
+    def refresh(self, form, _):
+        scope, resource = self.refresh_tokens.pop(form["refresh_token"], (None, None))
+        assert resource in (None, form["resource"])
+        return scope
+
+    def give_directly(self, form, _):
+        return form.get("scope", "")
+
+    @property
+    def log(self):
+        """What was asked, in short: paths, and the grants at the token endpoint."""
+        return [asked.message.get("grant_type") or asked.path.partition("?")[0].rpartition("/")[2]
+                for asked in self.asked]
+
+
+class Vault(Peer):
+    """An MCP server that wants tokens of an Issuer: `read` for all, `write` for calls."""
+
+    def __init__(self, issuer):
+        super().__init__(self.serve, issuer.tls)
+        self.issuer, self.nonce = issuer, None
+        self.metadata = {"resource": self.url, "authorization_servers": [issuer.name]}
+        self.metadata_path = "/.well-known/oauth-protected-resource/mcp"
+
+    def serve(self, asked):
+        if asked.path == self.metadata_path:
+            return http_answer(self.metadata)
+        if asked.method == "GET":
+            return http_answer(b"<p>no", "404 Not Found", "text/html")
+        token = asked.headers.get("authorization", " ").split(" ")[1]
+        if token not in self.issuer.scopes:
+            return self.refuse("401 Unauthorized", scope="read")
+        if self.nonce and read_jwt(asked.headers["dpop"])[1].get("nonce") != self.nonce:
+            return self.refuse("401 Unauthorized", f"DPoP-Nonce: {self.nonce}",
+                               error="use_dpop_nonce")
+        wanted = "write" if asked.message.get("method") == "tools/call" else "read"
+        if wanted not in self.issuer.scopes[token]:
+            return self.refuse("403 Forbidden", error="insufficient_scope", scope=wanted)
+        return modern_peer(asked, x_y=lambda asked: http_answer(result(asked, {"ok": 1})),
+                           tools_list=lambda asked: http_answer(result(asked, {"tools": []})),
+                           tools_call=lambda asked: http_answer(result(asked, {"content": []})))
+
+    def refuse(self, status, *headers, **params):
+        params["resource_metadata"] = self.url.replace("/mcp", self.metadata_path)
+        challenge = mcpkit.format_challenge("Bearer", params)
+        return http_answer(b"<p>Log in!", status, "text/html", f"WWW-Authenticate: {challenge}",
+                           *headers)
+
+
+def read_jwt(text):
+    """Return the header and the claims of a signed token."""
+    return [json.loads(mcpkit.base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+            for part in text.split(".")[:2]]
+
+
+def browse(url):
+    """Go to a URL as a browser does, and return where that leads."""
+    parts = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=WAIT)
+    with contextlib.closing(connection):
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        with connection.getresponse() as response:
+            return response.headers["Location"]
+
+
+@contextlib.contextmanager
+def guarded(path="", **changes):
+    """Yield an Issuer and a Vault; `changes` are of the issuer's metadata."""
+    with Issuer(path, **changes) as issuer, Vault(issuer) as server:
+        yield issuer, server
+
+
+def log_in(server, auth=None, **options):
+    """Return a Client that logs in by itself."""
+    return Client(server.url, auth=auth or mcpkit.OAuth(authorize=browse, timeout=WAIT, **options),
+                  timeout=WAIT)
+
+
+def list_leaks(issuer, server):
+    """Return what either side was told that only the other should know."""
+    told = {side: str([(asked.path, asked.headers, asked.message) for asked in side.asked])
+            for side in (issuer, server)}
+    secrets = [*issuer.refresh_tokens, *(secret for secret, _ in issuer.clients.values()), "code "]
+    return [text for text in secrets if text in told[server]] + [
+        token for token in issuer.scopes if token in told[issuer]]
+
+
+FULL_LOGIN = ["oauth-authorization-server", "register", "authorize", "authorization_code"]
+
+
+def test_a_person_logs_in_once_and_the_token_serves_all_requests():
+    with guarded() as (issuer, server), log_in(server) as client:
+        assert client.list_tools() == [] and client.request("x/y") == {"ok": 1}
+        assert client.era == "modern"
+    assert issuer.log == FULL_LOGIN
+    assert server.methods == ["server/discover", "GET", "server/discover", "tools/list", "x/y"]
+    asked = issuer.asked[1].message
+    assert asked["grant_types"] == ["authorization_code", "refresh_token"]
+    query = dict(urllib.parse.parse_qsl(issuer.asked[2].path.partition("?")[2]))
+    assert (query["scope"], query["resource"]) == ("read offline_access", server.url)
+    assert list_leaks(issuer, server) == []
+
+
+def test_a_token_that_has_ended_is_refreshed_once_and_its_successor_after_it():
+    with guarded() as (issuer, server), log_in(server) as client:
+        for _ in range(2):
+            issuer.scopes.clear()
+            assert client.request("x/y") == {"ok": 1}
+    assert issuer.log == FULL_LOGIN + ["oauth-authorization-server", "refresh_token"] * 2
+    assert len(issuer.refresh_tokens) == 1 and list_leaks(issuer, server) == []
+
+
+def test_a_token_that_is_about_to_end_is_refreshed_before_it_is_used():
+    with guarded() as (issuer, server):
+        issuer.expires_in = 1
+        with log_in(server) as client:
+            issuer.expires_in = 3600
+            client.request("x/y")
+            client.request("x/y")
+    assert issuer.log.count("refresh_token") == 2        # at once, as it was so short, and never more
+    assert [asked for asked in server.asked if asked.method == "GET"] == server.asked[1:2]
+
+
+def test_a_refresh_that_is_refused_leads_to_another_login():
+    with guarded() as (issuer, server), log_in(server) as client:
+        issuer.scopes.clear()
+        issuer.refresh_tokens.clear()
+        assert client.request("x/y") == {"ok": 1}
+    assert issuer.log == FULL_LOGIN + ["oauth-authorization-server", "refresh_token", "authorize",
+                                       "authorization_code"]
+
+
+def test_a_call_that_needs_more_scopes_logs_in_for_all_that_were_ever_wanted():
+    with guarded() as (issuer, server), log_in(server) as client:
+        assert client.call_tool("x") == {"content": []}
+        assert client.request("x/y") == {"ok": 1}
+    query = dict(urllib.parse.parse_qsl(issuer.asked[-2].path.partition("?")[2]))
+    assert set(query["scope"].split()) == {"read", "write", "offline_access"}
+    assert issuer.log.count("authorize") == 2
+
+
+def test_the_command_that_logs_in_is_one_that_a_shell_takes_as_it_is():
+    with guarded() as (issuer, server), log_in(server) as client:
+        auth = mcpkit.OAuth(grant="stored", store=client._auth._store)
+        server.refuse = lambda *_, **__: Vault.refuse(
+            server, "403 Forbidden", error="insufficient_scope", scope="a;$(b)")
+        with pytest.raises(ProtocolError, match=r" --scope 'a;\$\(b\)'$"):
+            log_in(server, auth).call_tool("x")
+
+
+def test_scopes_that_the_token_has_already_are_not_asked_for_again():
+    with guarded() as (issuer, server), log_in(server) as client:
+        server.refuse = lambda *_, **__: Vault.refuse(
+            server, "403 Forbidden", error="insufficient_scope", scope="read")
+        with pytest.raises(ProtocolError, match="another login would give no more"):
+            client.call_tool("x")
+    assert issuer.log.count("authorize") == 1
+
+
+def test_a_server_that_always_wants_more_gets_three_logins():
+    with guarded() as (issuer, server), log_in(server) as client:
+        numbers = iter(range(99))
+        server.refuse = lambda *_, **__: Vault.refuse(
+            server, "403 Forbidden", error="insufficient_scope", scope=f"s{next(numbers)}")
+        with pytest.raises(ProtocolError, match="HTTP 403"):
+            client.call_tool("x")
+    assert issuer.log.count("authorize") == 1 + mcpkit.MAX_CHALLENGES
+
+
+def test_a_token_that_is_refused_as_soon_as_it_was_given_ends_it():
+    with guarded() as (issuer, server):
+        issuer.redeem = lambda *_: issuer.scopes.clear() or "read"
+        server.issuer = type("Nobody", (), {"scopes": {}})
+        with pytest.raises(ProtocolError, match="refuses .* the token that .* has just given"):
+            log_in(server).connect()
+    assert issuer.log.count("authorize") == 1
+
+
+def test_a_403_that_is_not_about_scopes_is_the_answer():
+    with guarded() as (issuer, server), log_in(server) as client:
+        server.refuse = lambda *_, **__: http_answer(b"", "403 Forbidden", "text/plain")
+        with pytest.raises(ProtocolError, match="no MCP answer: HTTP 403"):
+            client.call_tool("x")
+    assert issuer.log == FULL_LOGIN
+
+
+REFUSED_ISSUERS = {
+    "of another name": ({"issuer": "https://honest.example"}, "they must be equal"),
+    "of another spelling": ({"issuer": "http://127.0.0.1:1/"}, "they must be equal"),
+    "without PKCE": ({"code_challenge_methods_supported": None}, "PKCE with S256"),
+    "whose page is elsewhere": ({"authorization_endpoint": "http://evil.example"}, "https URL"),
+    "without registration": ({"registration_endpoint": None}, "registers no clients by itself"),
+}
+
+
+@cases(REFUSED_ISSUERS)
+def test_a_refused_issuer_hears_nothing_from_us(case):
+    changes, words = case
+    with guarded(**changes) as (issuer, server):
+        with pytest.raises(ProtocolError, match=words):
+            log_in(server).connect()
+    assert issuer.log == FULL_LOGIN[:1]
+
+
+FORGED_REDIRECTS = {
+    "another issuer": {"iss": "https://evil.example"}, "no issuer": {"iss": None},
+    "another state": {"state": "x"}, "an error": {"error": "access_denied"},
+}
+
+
+@cases(FORGED_REDIRECTS)
+def test_the_code_of_a_forged_redirect_is_not_redeemed(case):
+    with guarded() as (issuer, server):
+        issuer.redirects = case
+        with pytest.raises(ProtocolError):
+            log_in(server).connect()
+    assert issuer.log == FULL_LOGIN[:3]
+
+
+def test_a_resource_of_another_name_is_refused_before_its_issuer_is_asked():
+    with guarded() as (issuer, server):
+        server.metadata["resource"] = "https://evil.example/mcp"
+        with pytest.raises(ProtocolError, match="meant for somebody else"):
+            log_in(server).connect()
+    assert issuer.asked == []
+
+
+def test_every_place_of_metadata_is_tried_in_order_and_named_with_its_status():
+    with Issuer("/t1") as issuer, Vault(issuer) as server:
+        server.metadata_path, issuer.metadata_urls = "/elsewhere", []
+        server.refuse = lambda *_, **__: http_answer(b"", "401 Unauthorized", "text/plain")
+        with pytest.raises(ProtocolError) as caught:
+            log_in(server).connect()
+        wanted = [f"http://127.0.0.1:{server.port}{path} gave HTTP 404, text/html" for path in (
+            "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource",
+            "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")]
+        assert str(caught.value).partition("was found: ")[2].split("; ") == wanted
+        server.metadata_path = "/.well-known/oauth-protected-resource"
+        with pytest.raises(ProtocolError) as caught:
+            log_in(server).connect()
+        assert [asked.path for asked in issuer.asked] == [
+            "/.well-known/oauth-authorization-server/t1", "/.well-known/openid-configuration/t1",
+            "/t1/.well-known/openid-configuration"]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_each_of_the_three_places_of_issuer_metadata_is_good(place):
+    with guarded("/t1") as (issuer, server):
+        issuer.metadata_urls = mcpkit.list_issuer_metadata_urls(issuer.name)[place:place + 1]
+        with log_in(server) as client:
+            assert client.list_tools() == []
+
+
+def test_a_server_that_fails_ends_the_search_for_metadata():
+    with guarded() as (issuer, server):
+        asked = []
+        issuer.answer = lambda request: asked.append(request.path) or http_answer(
+            b"", "503 Busy", "text/plain")
+        with pytest.raises(ProtocolError, match="fails: .*oauth-authorization-server gave HTTP 503"):
+            log_in(server).connect()
+    assert asked == ["/.well-known/oauth-authorization-server"]
+
+
+def test_a_server_without_resource_metadata_is_its_own_issuer():
+    with Issuer() as issuer:
+        server = Vault(issuer)
+        server.metadata_path = "/nowhere"
+        issuer.serve, serve = server.serve, issuer.serve
+        issuer.answer = lambda asked: (server.serve if asked.path == "/mcp" else serve)(asked)
+        server.refuse = lambda *_, **__: http_answer(b"", "401 Unauthorized", "text/plain")
+        issuer.scopes = collections.defaultdict(lambda: ["read"], issuer.scopes)
+        with log_in(issuer, scopes=["read"]) as client:
+            assert client.list_tools() == []
+        server.__exit__()
+
+
+def test_a_new_issuer_gets_a_new_registration_and_nothing_of_the_old_one():
+    with guarded() as (old, server), Issuer() as new, log_in(server) as client:
+        server.metadata["authorization_servers"] = [new.name]
+        server.issuer = new
+        assert client.request("x/y") == {"ok": 1}
+    assert new.log == FULL_LOGIN and old.log == FULL_LOGIN
+    told = str([(asked.path, asked.headers, asked.message) for asked in new.asked])
+    assert not any(text in told for text in (*old.scopes, *old.clients, *old.refresh_tokens))
+
+
+def test_a_client_that_was_registered_by_hand_is_used_with_its_own_issuer_only():
+    with guarded(registration_endpoint=None) as (issuer, server), Issuer() as new:
+        issuer.clients["mine"] = "my%3Asecret", [mcpkit.DEFAULT_REDIRECT]
+        with log_in(server, client_id="mine", client_secret="my:secret") as client:
+            server.metadata["authorization_servers"] = [new.name]
+            issuer.scopes.clear()
+            with pytest.raises(ProtocolError, match="known to .* nothing was sent"):
+                client.request("x/y")
+    assert "register" not in issuer.log and new.asked == []
+
+
+def test_a_client_that_describes_itself_is_not_registered():
+    url = "https://app.example/client.json"
+    with guarded(client_id_metadata_document_supported=True) as (issuer, server):
+        issuer.clients[url] = None, [mcpkit.DEFAULT_REDIRECT]
+        issuer.find_client = lambda asked: asked.message["client_id"]
+        with log_in(server, client_metadata_url=url) as client:
+            assert client.list_tools() == []
+    assert "register" not in issuer.log
+    with pytest.raises(UsageError, match="https URL with a path"):
+        mcpkit.OAuth(client_metadata_url="https://app.example")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_our_own_server_sends_our_client_to_the_issuer_in_both_eras(era):
+    with Issuer() as issuer:
+        def verify(token):
+            return Principal("ada", issuer.scopes[token]) if token in issuer.scopes else None
+
+        server = Server("vault", sessions=True, auth=Auth(
+            verify, authorization_servers=[issuer.name], scopes=["read"]))
+        @server.tool(scopes=["write"])
+        def whoami(ctx: Context) -> str:
+            return ctx.principal.subject
+
+        auth = mcpkit.OAuth(authorize=browse, timeout=WAIT)
+        with mcpkit.HTTPService(server, port=0) as service, Client(
+                service.url, era=era, auth=auth, timeout=WAIT) as client:
+            assert client.list_tools() == []
+            issuer.scopes.clear()
+            assert client.call_tool("whoami")["content"][0]["text"] == "ada"
+            assert [tool["name"] for tool in client.list_tools()] == ["whoami"]
+            assert (client.session_id is None) == (era == "modern")
+    assert issuer.log[4:] == ["oauth-authorization-server", "refresh_token",
+                              "oauth-authorization-server", "authorize", "authorization_code"]
+
+
+def test_nobody_logs_in_only_to_end_a_session():
+    with guarded() as (issuer, server):
+        serve = server.serve
+        server.answer = lambda asked: (
+            serve(asked) if asked.method == "GET" or "authorization" not in asked.headers
+            else legacy_peer(asked, session="s") if issuer.scopes else server.refuse("401 No"))
+        with log_in(server) as client:
+            assert client.session_id == "s"
+            issuer.scopes.clear()
+    assert issuer.log == FULL_LOGIN and server.methods[-1] == "DELETE"
+
+
+def test_a_401_without_a_token_to_try_is_the_end_of_it_in_both_eras():
+    with Peer(lambda asked: http_answer(b"", "401 Unauthorized", "text/plain")) as peer:
+        auth = mcpkit.OAuth(grant="stored")
+        with pytest.raises(ProtocolError, match="wants authorization"):
+            Client(peer.url, auth=auth, timeout=WAIT).connect()
+    assert peer.methods == ["server/discover", "GET", "GET"]
+
+
+def test_a_token_that_discover_does_not_take_may_be_one_for_the_handshake():
+    with guarded() as (issuer, server):
+        server.answer = lambda asked: (
+            server.serve(asked) if "authorization" not in asked.headers
+            else legacy_peer(asked) if asked.message["method"] != "server/discover"
+            else http_answer(b"", "403 Forbidden", "text/plain"))
+        with log_in(server) as client:
+            assert client.era == "legacy"
+
+
+def test_a_token_that_the_caller_gives_leaves_the_login_alone():
+    with guarded() as (issuer, server):
+        client = Client(server.url, auth=mcpkit.OAuth(authorize=browse), timeout=WAIT,
+                        headers={"authorization": "Bearer mine"})
+        with pytest.raises(ProtocolError, match="wants authorization"):
+            client.connect()
+    assert issuer.asked == []
+
+
+def test_many_threads_whose_token_has_ended_refresh_it_once():
+    with guarded() as (issuer, server), log_in(server) as client:
+        issuer.scopes.clear()
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            assert list(pool.map(lambda _: client.request("x/y"), range(12))) == [{"ok": 1}] * 12
+    assert issuer.log.count("refresh_token") == 1 and issuer.log.count("authorize") == 1
+
+
+def test_two_clients_with_one_file_share_a_login_and_its_refresh(tmp_path):
+    path = str(tmp_path / "deep" / "tokens.json")
+    with guarded() as (issuer, server):
+        make = functools.partial(log_in, server)
+        with make(store=mcpkit.TokenFile(path)) as first, make(
+                store=mcpkit.TokenFile(path)) as second:
+            issuer.scopes.clear()
+            for client in (first, second):
+                assert client.request("x/y") == {"ok": 1}
+    assert issuer.log.count("authorize") == issuer.log.count("refresh_token") == 1
+    if os.name == "posix":
+        assert {file.stat().st_mode & 0o777 for file in (tmp_path / "deep").iterdir()} == {0o600}
+        assert (tmp_path / "deep").stat().st_mode & 0o777 == 0o700
+    assert not list((tmp_path / "deep").glob("*.new"))
+
+
+def test_a_login_is_forgotten_for_the_endpoint_that_it_was_for(tmp_path):
+    path = str(tmp_path / "tokens.json")
+    with guarded() as (issuer, server):
+        auth = mcpkit.OAuth(authorize=browse, store=mcpkit.TokenFile(path))
+        with log_in(server, auth):
+            assert auth.log_in(server.url).resource == server.url
+        assert auth.log_out(server.url + "/other") == 0 and auth.log_out(server.url) == 1
+        with pytest.raises(ProtocolError, match=f"run: mcpkit.py login {server.url}"):
+            log_in(server, mcpkit.OAuth(grant="stored", store=mcpkit.TokenFile(path))).connect()
+    assert issuer.log == FULL_LOGIN
+
+
+def test_a_token_file_that_is_no_json_counts_as_empty(tmp_path):
+    (tmp_path / "tokens.json").write_bytes(b"\xff{")
+    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
+    with store.locked() as tokens:
+        tokens.put(RECORD)
+    assert store.read().find_endpoint("https://h/mcp") == RECORD
+
+
+def test_a_token_file_is_replaced_as_a_whole_or_stays_as_it_is(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
+    with store.locked() as tokens:
+        tokens.put(RECORD)
+    with open(tmp_path / "tokens.json", "rb") as reader:       # one who is in the middle of it
+        former = reader.read(1)
+        with store.locked() as tokens:
+            tokens.put(RECORD._replace(access_token="new"))
+        assert b'"old"' in former + reader.read()
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(mcpkit.os, name, fail)
+        with pytest.raises(UsageError, match="written: No space"), store.locked() as tokens:
+            tokens.put(RECORD._replace(access_token="lost"))
+        monkeypatch.undo()
+    assert store.read().find_endpoint("https://h/mcp").access_token == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tokens.json", "tokens.json.lock"]
+
+
+def test_tokens_that_have_no_place_are_an_error_only_where_they_are_to_be_kept(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path, tmp_path / "file" / "mcpkit" / "tokens.json"):
+        store = mcpkit.TokenFile(str(path))
+        assert store.read().to_json()["tokens"] == []
+        with pytest.raises(UsageError, match="cannot be written"), store.locked() as tokens:
+            tokens.put(RECORD)
+
+
+def test_a_lock_that_is_not_let_go_is_an_error_after_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(mcpkit, "LOCK_SECONDS", 0.01)
+    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
+    with store.locked(), pytest.raises(TransportError, match="kept .* locked"):
+        with store.locked():
+            pass
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the folder of this system")
+def test_tokens_lie_in_the_users_configuration_folder(monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/x")
+    assert mcpkit.find_config_folder() == "/x/mcpkit"
+    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
+    monkeypatch.setenv("HOME", "/h")
+    assert mcpkit.find_config_folder() == "/h/.config/mcpkit"
+
+
+HOSTILE = {
+    "with an endless document": (lambda asked: itertools.chain(
+        [b"HTTP/1.1 200 OK\r\n\r\n"], itertools.repeat(b" " * 65536)), "larger than"),
+    "with half a document": (lambda asked: b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{",
+                             "inside its answer"),
+    "that speaks no HTTP": (lambda asked: b"\x16\x03\x01\0\r\n\r\n", "does not answer in HTTP"),
+    "that redirects": (lambda asked: http_answer(
+        b"", "302 Found", "text/plain", "Location: http://127.0.0.1:1/"), "gave HTTP 302"),
+    "with a page (C120)": (lambda asked: http_answer(b"<html>", kind="text/html"),
+                           "gave HTTP 200, text/html"),
+    "with a list": (lambda asked: http_answer([]), "gave HTTP 200, application/json"),
+}
+
+
+@cases(HOSTILE)
+def test_a_hostile_issuer_ends_the_login_in_one_line(case):
+    answer, words = case
+    with guarded() as (issuer, server):
+        issuer.answer = answer
+        with pytest.raises(MCPKitError, match=words) as caught:
+            log_in(server).connect()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_issuer_that_never_answers_ends_the_login_in_time():
+    released = threading.Event()
+    with guarded() as (issuer, server):
+        issuer.answer = lambda asked: b"" if released.wait(WAIT) else b""
+        auth = mcpkit.OAuth(authorize=browse, timeout=0.1)
+        with pytest.raises(TransportError, match=f"no answer for 0.1 s from .*:{issuer.port}"):
+            log_in(server, auth).connect()
+        released.set()
+
+
+# ---- the browser
+
+def get_page(url):
+    """Get a page, whatever it is."""
+    parts = urllib.parse.urlsplit(url)
+    with contextlib.closing(http.client.HTTPConnection(parts.netloc, timeout=WAIT)) as one:
+        one.request("GET", f"{parts.path}?{parts.query}")
+        with one.getresponse() as response:
+            return response.read()
+
+
+def test_the_browser_comes_back_to_a_listener_of_this_machine(monkeypatch, capsys):
+    import webbrowser
+    pages = queue.Queue()
+
+    def visit(url):
+        def run():
+            back = browse(url)
+            browse(back.replace("/callback", "/favicon.ico"))
+            pages.put(get_page(back))
+        threading.Thread(target=run, daemon=True).start()
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", visit)
+    with guarded() as (issuer, server):
+        with Client(server.url, auth=mcpkit.OAuth(timeout=WAIT), timeout=WAIT) as client:
+            assert client.list_tools() == []
+            assert b"You can close this page" in pages.get(timeout=WAIT)
+            assert client.call_tool("x") == {"content": []}
+    assert issuer.log.count("register") == 1          # the second login used the same address
+    assert "log in with your browser: http://127.0.0.1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /callback?x HTTP/1.1\r\nHo"])
+def test_a_browser_that_hangs_up_during_a_login_leaves_no_traceback(said, capfd):
+    with mcpkit.RedirectListener() as listener:
+        port = urllib.parse.urlsplit(listener.redirect_uri).port
+        with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as sock:
+            sock.sendall(said)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        get_page(listener.redirect_uri)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_login_that_nobody_finishes_ends_in_time(monkeypatch):
+    import webbrowser
+    monkeypatch.setattr(webbrowser, "open", lambda url: True)
+    monkeypatch.setattr(mcpkit, "LOGIN_SECONDS", 0.05)
+    with guarded() as (_, server), pytest.raises(TransportError, match="nobody has logged in"):
+        Client(server.url, auth=mcpkit.OAuth(), timeout=WAIT).connect()
+
+
+# ---- without a person
+
+def test_client_credentials_need_no_person_and_are_declared():
+    with guarded(authorization_endpoint=None) as (issuer, server):
+        issuer.clients["robot"] = "robots-secret", []
+        auth = mcpkit.OAuth(grant="client_credentials", client_id="robot", client_secret="robots-secret")
+        with log_in(server, auth) as client:
+            assert client.list_tools() == []
+            issuer.scopes.clear()
+            issuer.refresh_tokens.clear()
+            assert client.call_tool("x") == {"content": []}
+        meta = server.asked[0].message["params"]["_meta"]
+        extensions = meta["io.modelcontextprotocol/clientCapabilities"]["extensions"]
+        assert extensions == {"io.modelcontextprotocol/oauth-client-credentials": {}}
+    form = next(asked.message for asked in issuer.asked if "grant_type" in asked.message)
+    assert form == {"grant_type": "client_credentials", "resource": server.url, "scope": "read"}
+
+
+def test_a_token_of_an_identity_provider_is_exchanged_for_one_of_the_issuer():
+    exchanged = []
+
+    def exchange(asked):
+        exchanged.append(asked.message)
+        return http_answer({"access_token": "jag", "token_type": "N_A"})
+
+    with guarded() as (issuer, server), Peer(exchange) as provider:
+        issuer.clients["robot"] = "robots-secret", []
+        assertion = mcpkit.TokenExchange(provider.url, "id-token", "app")
+        auth = mcpkit.OAuth(grant="jwt_bearer", client_id="robot", client_secret="robots-secret",
+                            assertion=assertion)
+        with log_in(server, auth) as client:
+            assert client.list_tools() == []
+    kind = "urn:ietf:params:oauth:token-type:"
+    assert exchanged == [{
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "subject_token": "id-token", "subject_token_type": kind + "id_token",
+        "requested_token_type": kind + "id-jag", "audience": issuer.name,
+        "resource": server.url, "client_id": "app"}]
+    assert issuer.asked[-1].message["assertion"] == "jag"
+    assert list_leaks(issuer, server) == []
+
+
+@pytest.mark.parametrize("answer", [http_answer({"error": "invalid_scope"}, "400 Bad Request"),
+                                    http_answer(b"", "500 Broken", "text/plain")])
+def test_an_assertion_that_is_refused_is_tried_once(answer):
+    with guarded() as (issuer, server):
+        issuer.serve_token = lambda *_: answer
+        issuer.clients["robot"] = "robots-secret", []
+        auth = mcpkit.OAuth(grant="jwt_bearer", client_id="robot", assertion="a.b.c")
+        with pytest.raises(ProtocolError, match="invalid_scope|HTTP 500"):
+            log_in(server, auth).connect()
+    assert issuer.log == ["oauth-authorization-server",
+                          "urn:ietf:params:oauth:grant-type:jwt-bearer"]
+
+
+def test_a_login_goes_by_the_way_that_the_network_says(certificates):
+    with Issuer(tls=certificates.server()) as issuer, Vault(issuer) as server:
+        issuer.clients["robot"] = "robots-secret", []
+        options = {"grant": "client_credentials", "client_id": "robot",
+                   "client_secret": "robots-secret"}
+        network = mcpkit.Network(cacert=certificates.path("ca.pem"))
+        with pytest.raises(TransportError, match="tls: .*--cacert"):
+            Client(server.url, network=network, auth=mcpkit.OAuth(**options),
+                   timeout=WAIT).connect()
+        with Client(server.url, network=network, timeout=WAIT,
+                    auth=mcpkit.OAuth(**options, send=functools.partial(
+                        mcpkit.send_once, network=network))) as client:
+            assert client.list_tools() == []
+
+
+def test_a_token_follows_a_redirect_on_the_origin_that_it_is_for():
+    with guarded() as (issuer, server):
+        serve = server.serve
+        server.answer = lambda asked: (
+            http_answer(b"", "308 Moved", "text/plain", "Location: /new")
+            if asked.path == "/mcp" else serve(asked))
+        with log_in(server) as client:
+            assert client.list_tools() == [] and client.request("x/y") == {"ok": 1}
+    assert issuer.log == FULL_LOGIN
+
+
+SENSELESS = {
+    "an unknown grant": {"grant": "password"},
+    "no client_id": {"grant": "client_credentials"},
+    "no assertion": {"grant": "jwt_bearer", "client_id": "c"},
+    "an assertion that nobody takes": {"assertion": "a"},
+    "scopes in one text": {"scopes": "read write"},
+    "no key file": {"key_file": "/nowhere/key.pem"},
+}
+
+
+@cases(SENSELESS)
+def test_a_login_that_makes_no_sense_is_refused_where_it_is_made(case):
+    with pytest.raises(UsageError):
+        mcpkit.OAuth(**case)
+
+
+# ---- signatures
+
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+
+
+def run_openssl(*words, data=b""):
+    return subprocess.run(["openssl", *words], input=data, capture_output=True, check=True).stdout
+
+
+def write_key(path, curve="prime256v1"):
+    path.write_bytes(run_openssl("ecparam", "-name", curve, "-genkey", "-noout"))
+    path.chmod(0o600)
+    return str(path)
+
+
+def is_signed(token, jwk, folder):
+    """Return whether openssl, told of the key in another way, finds the signature good."""
+    text, _, signature = token.rpartition(".")
+    decode = lambda part: mcpkit.base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))  # noqa
+    raw = decode(signature)
+    numbers = [raw[start:start + 32].lstrip(b"\0") for start in (0, 32)]
+    numbers = [b"\0" + number if number[0] > 127 else number for number in numbers]
+    body = b"".join(b"\x02" + bytes([len(number)]) + number for number in numbers)
+    (folder / "signature").write_bytes(b"\x30" + bytes([len(body)]) + body)
+    head = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200")
+    (folder / "public").write_bytes(run_openssl(
+        "ec", "-pubin", "-inform", "DER", data=head + b"\4" + decode(jwk["x"]) + decode(jwk["y"])))
+    return b"Verified OK" in run_openssl("dgst", "-sha256", "-verify", str(folder / "public"),
+                                         "-signature", str(folder / "signature"),
+                                         data=text.encode())
+
+
+@needs_openssl
+def test_a_client_proves_itself_with_a_signed_assertion(tmp_path):
+    key = write_key(tmp_path / "key.pem")
+    with guarded(token_endpoint_auth_methods_supported=["private_key_jwt"]) as (issuer, server):
+        issuer.find_client = lambda asked: asked.message["client_id"]
+        auth = mcpkit.OAuth(grant="client_credentials", client_id="robot", key_file=key)
+        with log_in(server, auth) as client:
+            assert client.list_tools() == []
+    form = issuer.asked[-1].message
+    header, claims = read_jwt(form["client_assertion"])
+    assert form["client_assertion_type"] == mcpkit.CLIENT_ASSERTION and header["alg"] == "ES256"
+    assert [claims[name] for name in ("iss", "sub", "aud")] == ["robot", "robot", issuer.name]
+    assert claims["exp"] - claims["iat"] == mcpkit.ASSERTION_SECONDS and claims["jti"]
+    assert is_signed(form["client_assertion"], mcpkit.Signer(key).public_jwk, tmp_path)
+
+
+@needs_openssl
+def test_a_bound_token_goes_with_a_new_proof_for_each_request(tmp_path):
+    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
+    with guarded() as (issuer, server):
+        issuer.nonce, server.nonce = "issuers-nonce", "servers-nonce"
+        with log_in(server, dpop=True, store=store) as client:
+            assert client.list_tools() == []
+            issuer.scopes.clear()
+            assert client.request("x/y") == {"ok": 1}
+    assert issuer.log.count("refresh_token") == 1
+    proofs = [(side, asked) for side in (issuer, server) for asked in side.asked
+              if "dpop" in asked.headers]
+    read = [read_jwt(asked.headers["dpop"]) for _, asked in proofs]
+    assert len({claims["jti"] for _, claims in read}) == len(proofs) > 5
+    for (side, asked), (header, claims) in zip(proofs, read):
+        assert header["typ"] == "dpop+jwt" and set(header["jwk"]) == {"kty", "crv", "x", "y"}
+        assert (claims["htm"], claims["htu"]) == ("POST", f"http://127.0.0.1:{side.port}{asked.path}")
+        token = asked.headers["authorization"].partition("DPoP ")[2]
+        assert claims.get("ath") == (mcpkit.build_code_challenge(token) if token else None)
+        assert is_signed(asked.headers["dpop"], header["jwk"], tmp_path)
+    assert (tmp_path / "dpop.pem").stat().st_mode & 0o777 in (0o600, 0o666)
+
+
+KEY_FAULTS = {
+    "another curve": (lambda path: write_key(path, "secp384r1"), "P-256"),
+    "no key": (lambda path: path.write_text("x") and path.chmod(0o600) or str(path), "openssl ec"),
+    "others can read it": (lambda path: write_key(path) and path.chmod(0o644) or str(path),
+                           "chmod 600"),
+    "a passphrase": (lambda path: run_openssl(
+        "ec", "-in", write_key(path), "-aes128", "-passout", "pass:x", "-out", str(path))
+        and None or str(path), "openssl ec"),
+}
+
+
+@needs_openssl
+@needs_signals
+@cases(KEY_FAULTS)
+def test_a_key_that_cannot_sign_is_refused_in_one_line(case, tmp_path):
+    make, words = case
+    with pytest.raises(UsageError, match=words) as caught:
+        mcpkit.Signer(make(tmp_path / "key.pem"))
+    assert "\n" not in str(caught.value)
+
+
+def test_without_the_openssl_program_a_signature_is_a_plain_error(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(UsageError, match="made by the openssl program, which is not found"):
+        mcpkit.OAuth(key_file="key.pem")
+
+
+# =============================================================================================
+# 25. CONFIGURATION FILES
+# =============================================================================================
+VARIABLES = {"TOKEN": "t0p-secret", "EMPTY": "", "N": "5"}
+
+
+def resolve(entry):
+    return mcpkit.resolve_server("it", entry, "mcp.json", VARIABLES.get)
+
+
+def read_servers(text):
+    data = text if isinstance(text, bytes) else text.encode()
+    return mcpkit.parse_config(data, "mcp.json", "/work")
+
+
+IT = '{"url": "http://h//x"}'
+
+
+@table("text", {
+    "mcpServers": '{"mcpServers": {"it": %s}}' % IT, "servers": '{"servers": {"it": %s}}' % IT,
+    "C121 a BOM": '\ufeff{"servers": {"it": %s}}' % IT,
+    "C121 line comments": '// a "\n{"servers": {"it": %s // }\n}}// b' % IT,
+    "C121 block comments": '{/* { " \n */"servers"/**/: {"it": %s}}' % IT,
+    "C121 trailing commas": '{"servers": {"it": %s, }, /* , */ }' % IT,
+    "UTF-16, as some editors on Windows write it": ('{"servers": {"it": %s}}' % IT).encode("utf-16"),
+    "settings of an editor": '{"a": [1,], "mcp": {"servers": {"it": %s}}}' % IT,
+    "the servers of one project": '{"projects": {"/work": {"mcpServers": {"it": %s}}, "/": {}},'
+                                  ' "mcpServers": {"it": {"url": "http://other/"}}}' % IT,
+})
+def test_c121_the_servers_of_each_dialect_are_found(text):
+    assert read_servers(text) == {"it": {"url": "http://h//x"}}
+
+
+@table("text", {"an object without servers": "{}", "a list": "[]", "servers that are none":
+                '{"servers": 5, "mcp": [], "projects": null}'})
+def test_a_file_without_servers_has_none(text):
+    assert read_servers(text) == {}
+
+
+@table("text, place", {
+    "a missing colon": ('{"servers":\n  {"it" {}}}', "mcp.json:2:9: "),
+    "a comma in a comment": ('{"a": 1 /* , */ "b": 2}', "mcp.json:1:17: "),
+    "what only looks like a comment": ('{"a": "// /* ,}", "b" 1}', "mcp.json:1:23: "),
+    "an endless comment": ('{"a": 1, /*', "mcp.json:1:"), "an endless string": ('{"a', "mcp.json:1:2"),
+    "nothing": ("", "mcp.json:1:1: "), "bytes that are no text": (b"{\xff}", "mcp.json cannot be read"),
+    "endless nesting": ("[" * 100000, "mcp.json"),
+})
+def test_c121_a_syntax_error_says_line_and_column(text, place):
+    error = find_error(read_servers, text)
+    assert type(error) is UsageError and str(error).startswith(place)
+
+
+def test_reading_a_configuration_takes_time_in_proportion_to_its_length():
+    for part in ("/*", "//\n", '"', ",  ", '"\\'):
+        assert is_linear(mcpkit.blank_comments, lambda size: part * size, 2000)
+    assert is_linear(lambda text: mcpkit.check_variables({"command": text}, lambda name: None),
+                     lambda size: "${" * size, 2000)
+
+
+INTERPRETER = ["python3", "s.py"]
+
+
+@table("entry, wanted", {
+    "a command": ({"command": "python3", "args": ["s.py"]}, (INTERPRETER,)),
+    "a command in one list": ({"type": "local", "command": INTERPRETER}, (INTERPRETER,)),
+    "its folder and variables": (
+        {"command": "python3", "args": ["s.py"], "cwd": "/a", "env": {"A": "b", "N": 5, "T": True,
+                                                                     "Z": None}},
+        (INTERPRETER, {}, {"A": "b", "N": "5", "T": "true"}, "/a")),
+    **{f"C121 type {kind}": ({"type": kind, "url": "http://h//x"}, ("http://h//x",)) for kind in (
+        "http", "streamable-http", "streamableHttp", "sse", "HTTP", "remote")},
+    "C121 no type": ({"url": "http://h//x"}, ("http://h//x",)),
+    "a url under other names": ({"serverUrl": "https://h/"}, ("https://h/",)),
+    "headers": ({"httpUrl": "https://h/", "headers": {"X-Key": "a:b"}},
+                ("https://h/", {"X-Key": "a:b"})),
+    "C121 variables": ({"url": "http://h/${env:TOKEN}/${N}", "headers": {
+        "A": "${NO:-d}${EMPTY:-e}${N:-f}${EMPTY}"}}, ("http://h/t0p-secret/5", {"A": "de5"})),
+    "variables in a command": ({"command": "x", "args": ["${N}"], "env": {"A": "${TOKEN}"}},
+                               (["x", "5"], {}, {"A": "t0p-secret"})),
+    "what is not known": ({"url": "http://h/", "disabled": True, "timeout": "${NO}"}, ("http://h/",)),
+})
+def test_c121_a_server_is_reached_as_its_entry_says(entry, wanted):
+    assert resolve(entry)[:4] == mcpkit.ServerEntry(*wanted)[:4]
+
+
+@table("entry, words", {
+    "C121 a missing variable": ({"url": "http://h/${NO_SUCH}"},
+                                "needs the variable NO_SUCH, which is not set"),
+    "half a character": ({"url": "http://h/${\ud800}"}, r"needs the variable \ud800, which"),
+    "C121 missing variables": ({"url": "http://h/${A}", "headers": {"H": "${env:B} ${A} ${C:-c}"},
+                               "other": "${D}"}, "needs the variables B and A, which are not set"),
+    "no object": (5, "is no object"), "nothing": ({}, "has neither command nor url"),
+    "an unknown type": ({"type": "pigeon", "url": "http://h"}, "is of an unknown type, pigeon"),
+    "a type without its member": ({"type": "stdio", "url": "http://h"}, "but has no command"),
+    "another type without": ({"type": "sse", "command": "x"}, "but has no url"),
+    "an empty command": ({"command": ""}, "has an empty command"),
+    "an empty list": ({"command": []}, "has an empty command"),
+    "a url that is none": ({"url": "ftp://s3cret"}, "has a url that is no http or https URL"),
+    "arguments that are none": ({"command": "x", "args": "s3cret"}, "args that is not a list"),
+    "an argument that is none": ({"command": "x", "args": [["s3cret"]]}, "args that is not a text"),
+    "variables that are none": ({"command": "x", "env": ["s3cret"]}, "env that is not an object"),
+    "a header that is none": ({"url": "http://h", "headers": {"A": "s3cret\n"}}, "not a header: A"),
+})
+def test_c121_an_entry_that_cannot_be_used_is_an_error_without_its_values(entry, words):
+    error = find_error(resolve, entry)
+    assert type(error) is UsageError and words in str(error) and "s3cret" not in str(error)
+    assert str(error).startswith("mcp.json: the server it ")
+
+
+def test_c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text():
+    http = resolve({"url": "http://h/in-the-url", "headers": {"A": "in-a-header"}})
+    stdio = resolve({"command": "x", "args": ["in-an-argument", "${TOKEN}"],
+                     "env": {"A": "in-the-env", "B": "1"}})
+    seen = {"a": ["at http://h/in-the-url: in-a-header"], "b": "x in-an-argument t0p-secret ended 1"}
+    assert mcpkit.hide_secrets(seen, {**http.hidden, **stdio.hidden}) == {
+        "a": ["at it: ***"], "b": "it ended 1"}
+    assert mcpkit.hide_secrets("t0p-secret is wrong", stdio.hidden) == "${TOKEN} is wrong"
+
+
+@pytest.mark.parametrize("size", [5, 6, 60, 200, 299])
+def test_of_a_secret_that_was_cut_off_no_beginning_is_left(size):
+    secret = "".join(str(number) for number in range(100, 200))
+    seen = f"unknown token: {mcpkit.shorten(secret, size)} (ask for another)"
+    shown = mcpkit.hide_secrets(seen, {secret: "${TOKEN}"})
+    assert shown == (seen if size < mcpkit.MIN_SECRET
+                     else "unknown token: ${TOKEN}... (ask for another)")
+    assert mcpkit.hide_secrets("100101x... 100101102", {secret: "!"}) == "100101x... 100101102"
+
+
+# =============================================================================================
+# 26. PROBE RULES
+# =============================================================================================
+class Raw(typing.NamedTuple):
+    """A request or an answer on its way through a Spoiled server."""
+
+    line: typing.Any                 # the method of a request, the status of an answer
+    headers: tuple                   # (name, value) pairs as they were sent
+    body: bytes = b""
+    ends: bool = True                # an answer after which the connection is closed
+
+    def find(self, name):
+        """Return the first value of a header, None where it is missing."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+
+    def with_header(self, name, value):
+        """Return this with a header replaced, or (None) left out."""
+        rest = tuple(pair for pair in self.headers if pair[0].lower() != name.lower())
+        return self._replace(headers=rest if value is None else (*rest, (name, value)))
+
+    @property
+    def message(self):
+        """The JSON object of the body, {} where there is none."""
+        with contextlib.suppress(ValueError):
+            value = json.loads(self.body.partition(b"data: ")[2] or self.body)
+            return value if isinstance(value, dict) else {}
+        return {}
+
+    def edit(self, change):
+        """Return an answer whose message was changed in place."""
+        message = self.message
+        change(message)
+        head = self.body.partition(b"data: ")
+        body = json.dumps(message).encode()
+        return self._replace(body=head[0] + head[1] + body + b"\n\n" if head[1] else body)
+
+
+class Spoiled:
+    """A server of ours with one thing wrong.
+
+    Each request goes through `spoil(asked, forward)`, both ways: it returns the answer, which
+    `forward(asked)` gets from the server.
+    """
+
+    def __init__(self, service, spoil):
+        self._service, self._spoil = service, spoil
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/mcp"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock):
+        with contextlib.suppress(OSError), sock, sock.makefile("rb") as data:
+            sock.settimeout(WAIT)
+            line = data.readline().decode().split()
+            if not line:
+                return                           # the probe looks whether a port is open
+            method = line[0]
+            lines = iter(lambda: data.readline().decode().strip(), "")
+            asked = Raw(method, tuple(tuple(line.split(": ", 1)) for line in lines))
+            asked = asked._replace(body=data.read(int(asked.find("Content-Length") or 0)))
+            answer = self._spoil(asked, self._forward)
+            head = [f"HTTP/1.1 {answer.line} Spoiled", "Connection: close",
+                    *(f"{name}: {value}" for name, value in answer.headers)]
+            sock.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + answer.body)
+            if not answer.ends:
+                data.read(1)                     # until the other side has had enough
+
+    def _forward(self, asked):
+        address = self._service.server_address[:2]
+        connection = http.client.HTTPConnection(*address, timeout=WAIT)
+        with contextlib.closing(connection):
+            connection.putrequest(asked.line, "/mcp", skip_host=True, skip_accept_encoding=True)
+            for name, value in asked.headers:
+                if name.lower() not in ("host", "content-length"):
+                    connection.putheader(name, value)
+            host = asked.find("Host")
+            is_own = host.startswith("127.0.0.1")
+            connection.putheader("Host", f"127.0.0.1:{address[1]}" if is_own else host)
+            connection.putheader("Content-Length", str(len(asked.body)))
+            connection.endheaders(asked.body)
+            response = connection.getresponse()
+            headers = tuple(pair for pair in response.getheaders() if pair[0].lower() not in (
+                "connection", "content-length", "transfer-encoding"))
+            is_open = "event-stream" in response.getheader("Content-Type", "") and (
+                asked.line == "GET" or asked.message.get("method") == "subscriptions/listen")
+            body = response.read() if not is_open else (
+                response.read1(65536) if asked.body else b"")
+            return Raw(response.status, headers, body, not is_open)
+
+
+def is_deep(asked):
+    """Whether a request is one of the deep checks': the others have numbers for ids."""
+    return isinstance(asked.message.get("id"), str)
+
+
+def forgiving(name, is_wrong, right):
+    """A server that reads a right header where a wrong one is."""
+    def spoil(asked, forward):
+        wrong = asked.body and is_wrong(asked.find(name), asked)
+        return forward(asked.with_header(name, right(asked)) if wrong else asked)
+    return spoil
+
+
+def refusing(is_refused, status=400, body=b"", kind="text/plain"):
+    """A server that refuses what is right, or in the wrong way."""
+    return lambda asked, forward: forward(asked) if not is_refused(asked) else Raw(
+        status, (("Content-Type", kind),), body)
+
+
+def editing(change, when=is_deep):
+    """A server that answers other messages than it should."""
+    def spoil(asked, forward):
+        answer = forward(asked)
+        return answer.edit(change) if when(asked) and answer.message else answer
+    return spoil
+
+
+def editing_result(method, change):
+    """A server that answers one method with other results than it should."""
+    return editing(lambda message: change(message["result"]) if "result" in message else None,
+                   lambda asked: is_deep(asked) and asked.message.get("method") == method)
+
+
+def editing_tool(change):
+    """A server that lists its first tool in another way."""
+    return editing_result("tools/list", lambda result: change(result["tools"]))
+
+
+def with_status(status, when):
+    """A server that answers with the wrong status."""
+    return lambda asked, forward: forward(asked)._replace(line=status) if when(asked) else (
+        forward(asked))
+
+
+def streaming_on(when):
+    """A server that answers with an event stream, and keeps it open."""
+    def spoil(asked, forward):
+        answer = forward(asked)
+        if not when(asked):
+            return answer
+        answer = answer.with_header("Content-Type", "text/event-stream")
+        return answer.with_header("X-Accel-Buffering", "no")._replace(
+            body=b"data: " + answer.body + b"\n\n", ends=False)
+    return spoil
+
+
+def adding_to_streams(data):
+    """A server with something more on the streams that stay open."""
+    def spoil(asked, forward):
+        answer = forward(asked)
+        return answer if answer.ends else answer._replace(body=answer.body + data)
+    return spoil
+
+
+def is_method(name):
+    return lambda asked: asked.message.get("method") == name
+
+
+def with_id(request_id):
+    return lambda asked: asked.message.get("id", "none") == request_id
+
+
+def version_in(asked):
+    return asked.message.get("params", {}).get("_meta", {}).get(
+        "io.modelcontextprotocol/protocolVersion", "2025-11-25")
+
+
+def method_in(asked):
+    return asked.message["method"]
+
+
+def is_notification(asked):
+    return is_method("notifications/probe")(asked)
+
+
+def serve_bare(asked, forward):
+    """Serve a request without _meta."""
+    if asked.message.get("params", asked) is asked and is_method("server/discover")(asked):
+        return Raw(200, (("Content-Type", "application/json"),), json.dumps(
+            {"jsonrpc": "2.0", "id": "bare", "result": {"resultType": "complete"}}).encode())
+    return forward(asked)
+
+
+def serve_with_capabilities(asked, forward):
+    """Serve a request whose client says nothing of its capabilities."""
+    message = asked.message
+    meta = message.get("params", {}).get("_meta")
+    if meta is not None and is_deep(asked):
+        meta["io.modelcontextprotocol/clientCapabilities"] = {}
+        asked = asked._replace(body=json.dumps(message).encode())
+    return forward(asked)
+
+
+def serve_first_of_batch(asked, forward):
+    """Answer the first request of a batch and forget the rest."""
+    if asked.body[:1] != b"[":
+        return forward(asked)
+    return forward(asked._replace(body=json.dumps(json.loads(asked.body)[0]).encode()))
+
+
+def serve_any_cursor(asked, forward):
+    """Answer the first page to whatever cursor."""
+    message = asked.message
+    if message.get("params", {}).pop("cursor", None) is not None:
+        asked = asked._replace(body=json.dumps(message).encode())
+    return forward(asked)
+
+
+def serve_null_ids(asked, forward):
+    """Take null for an id."""
+    message = asked.message
+    if message.get("id", 0) is not None:
+        return forward(asked)
+    return forward(asked._replace(body=json.dumps({**message, "id": "x"}).encode())).edit(
+        lambda answer: answer.update(id=None))
+
+
+def serve_two_scopes(asked, forward):
+    """List an empty second page, of another scope than the first."""
+    if not is_deep(asked) or not is_method("tools/list")(asked):
+        return forward(asked)
+    if asked.message["params"].get("cursor") == "2":
+        answer = serve_any_cursor(asked, forward)
+        return answer.edit(lambda message: message["result"].update(
+            tools=[], cacheScope="private"))
+    return forward(asked).edit(lambda message: message.get("result", {}).update(nextCursor="2"))
+
+
+def serve_in_changing_order():
+    """List the tools in another order each time."""
+    turns = []
+
+    def change(tools):
+        turns.append(1)
+        if len(turns) % 2:
+            tools.reverse()
+    return editing_tool(change)
+
+
+def serve_odd_session(asked, forward):
+    """Give a session ID with a space in it."""
+    answer = forward(asked.with_header("Mcp-Session-Id", (asked.find("Mcp-Session-Id") or "")
+                                       .replace("odd ", "") or None))
+    given = answer.find("Mcp-Session-Id")
+    return answer if given is None else answer.with_header("Mcp-Session-Id", "odd " + given)
+
+
+def serve_ended_sessions(asked, forward):
+    """Forget that 404 tells a client to begin anew."""
+    answer = forward(asked)
+    is_ended = answer.line == 404 and asked.find("Mcp-Session-Id") != "no-such-session"
+    return answer._replace(line=400) if is_ended else answer
+
+
+def allow_every_page(asked, forward):
+    """Let every page in that asks before."""
+    answer = forward(asked)
+    return answer if asked.line != "OPTIONS" else (
+        answer.with_header("Access-Control-Allow-Origin", "*"))
+
+
+def add_twin(tools):
+    """Name a tool twice."""
+    tools.append(tools[0])
+
+
+def answer_plain_text(asked, forward):
+    """Say that JSON is text."""
+    answer = forward(asked)
+    return answer.with_header("Content-Type", "text/plain") if is_deep(asked) and (
+        answer.ends) else answer
+
+
+def lower(name):
+    return lambda asked: name in [key for key, _ in asked.headers]
+
+
+ANY = (lambda asked: True)
+NO_SESSION = (lambda asked: asked.line == "POST" and asked.find("Mcp-Session-Id") is None
+              and not is_method("initialize")(asked))
+
+# By the rule that is broken, with its era where the two break it in other ways.
+SPOILED = {
+    "discover": editing(lambda message: message["result"].update(supportedVersions=["2031-01-01"]),
+                        with_id("probe-1")),
+    "server-info": editing_result("server/discover", lambda result: result.pop("_meta")),
+    "initialize": editing(lambda message: message["result"].update(protocolVersion="1"),
+                          with_id("probe-1")),
+    "initialize-unknown": editing(
+        lambda message: message["result"].update(protocolVersion="1900-01-01"),
+        lambda asked: b"1900-01-01" in asked.body),
+    "ping": editing_result("ping", lambda result: result.update(ok=True)),
+    "lists-answer": editing_result("prompts/list", lambda result: result.pop("prompts")),
+    "version-missing": forgiving("MCP-Protocol-Version", lambda value, _: value is None,
+                                 version_in),
+    "version-mismatch": forgiving("MCP-Protocol-Version", lambda value, asked: [
+        value for key, value in asked.headers if key.lower() == "mcp-protocol-version"] == [
+            "2025-11-25"], version_in),
+    "version-repeated": forgiving("MCP-Protocol-Version", lambda value, asked: len([
+        key for key, _ in asked.headers if key.lower() == "mcp-protocol-version"]) == 2,
+        version_in),
+    "version-unknown": with_status(200, lambda asked: version_in(asked) == "1900-01-01"),
+    "version-list": editing(lambda message: message["error"]["data"].pop("supported"),
+                            lambda asked: version_in(asked) == "1900-01-01"),
+    "version-header": forgiving("MCP-Protocol-Version", lambda value, _: value == "1900-01-01",
+                                version_in),
+    "version-assumed": refusing(lambda asked: is_method("ping")(asked) and asked.find(
+        "MCP-Protocol-Version") is None),
+    "method-missing": forgiving("Mcp-Method", lambda value, asked: value is None and is_deep(asked),
+                                method_in),
+    "method-mismatch": forgiving("Mcp-Method", lambda value, _: value == "tools/list", method_in),
+    "method-case": forgiving("Mcp-Method", lambda value, _: value == "SERVER/DISCOVER", method_in),
+    "header-names": refusing(lower("mcp-method")),
+    "meta-missing": serve_bare,
+    "capabilities-missing": serve_with_capabilities,
+    "session-ignored": refusing(lambda asked: asked.find("Mcp-Session-Id"), 404),
+    "id-echo": editing(lambda message: message.update(id="0"), with_id(0)),
+    "id-null": serve_null_ids,
+    "legacy-method-unknown": editing(lambda message: message["error"].update(code=-32600),
+                                     is_method("probe/unknown")),
+    "modern-method-unknown": with_status(200, is_method("probe/unknown")),
+    "error-id": editing(lambda message: message.update(id=None), with_id("mine")),
+    "error-escaping": refusing(is_method("<b>probe</b>"), 400, b"no <b>probe</b>", "text/html"),
+    "bad-json": editing(lambda message: message["error"].update(code=-32600),
+                        lambda asked: asked.body[-2:] == b", "),
+    "batch": serve_first_of_batch,
+    "notification": with_status(200, is_notification),
+    "response": refusing(with_id("no-such-request"), 200, b"{}", "application/json"),
+    "answer-type": answer_plain_text,
+    "accept-case": refusing(lambda asked: "JSON" in (asked.find("Accept") or ""), 406),
+    "content-type-charset": refusing(lambda asked: "charset" in (
+        asked.find("Content-Type") or ""), 415),
+    "origin": forgiving("Origin", lambda value, _: value, lambda asked: None),
+    "preflight": allow_every_page,
+    "host": forgiving("Host", lambda value, _: True, lambda asked: "127.0.0.1"),
+    "get": refusing(lambda asked: asked.line == "GET", 404),
+    "get-responses": lambda asked, forward: forward(asked) if asked.line != "GET" else Raw(
+        200, (("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")),
+        event({"jsonrpc": "2.0", "id": 1, "result": {}})),
+    "get-refused": lambda asked, forward: Raw(400, ()) if asked.line == "GET" else forward(
+        asked) if not is_method("server/discover")(asked) else forward(asked).edit(
+            lambda message: message.get("result", {}).update(supportedVersions=["2026-07-28"])),
+    "last-event-id": refusing(lambda asked: asked.find("Last-Event-ID")),
+    "session-id": serve_odd_session,
+    "session-missing": refusing(NO_SESSION, 403),
+    "session-unknown": with_status(400, lambda asked: asked.find(
+        "Mcp-Session-Id") == "no-such-session"),
+    "session-ended": serve_ended_sessions,
+    "listen": editing(lambda message: message["params"]["_meta"].update(
+        {"io.modelcontextprotocol/subscriptionId": 1}), with_id("listen")),
+    "listen-open": lambda asked, forward: forward(asked)._replace(ends=True),
+    "pages-end": editing_result("tools/list", lambda result: result.update(nextCursor="on")),
+    "cursor-invalid": serve_any_cursor,
+    "list-order": serve_in_changing_order(),
+    "cache-hints": editing_result("prompts/list", lambda result: result.pop("ttlMs")),
+    "cache-scopes": serve_two_scopes,
+    "resources": editing_result("resources/list", lambda result: result["resources"][0].update(
+        uri="/etc/motd")),
+    "prompts": editing_result("prompts/list", lambda result: result["prompts"].append({})),
+    "tool-names": editing_tool(lambda tools: tools[0].update(name="add it")),
+    "tool-names-unique": editing_tool(add_twin),
+    "tool-schemas": editing_tool(lambda tools: tools[0]["inputSchema"].update(required="a")),
+    "header-parameters": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"][
+        "a"].update({"x-mcp-header": ""})),
+    "schema-references": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"].update(
+        a={"$ref": "http://127.0.0.1:9/x.json"})),
+    "stream-framing": adding_to_streams(b'{"jsonrpc": "2.0"}\n\n'),
+    "stream-retry": adding_to_streams(b"retry: 1.5\n\n"),
+    "stream-messages": adding_to_streams(b"data: hello\n\n"),
+    "stream-requests": adding_to_streams(event(call("roots/list"))),
+    "stream-logs": adding_to_streams(event({"jsonrpc": "2.0", "method": "notifications/message"})),
+    "stream-ends": streaming_on(with_id("")),
+    "stream-buffering": lambda asked, forward: forward(asked).with_header(
+        "X-Accel-Buffering", None),
+    "event-ids": adding_to_streams(b"id: 1\ndata:\n\n" * 2),
+    "result-type": editing_result("prompts/list", lambda result: result.pop("resultType")),
+    "error-shape": editing(lambda message: message["error"].update(message=5), with_id("mine")),
+    "error-codes": refusing(is_notification, 400, json.dumps(
+        {"jsonrpc": "2.0", "error": {"code": -32050, "message": ""}}).encode(),
+        "application/json"),
+    "utf-8": refusing(is_notification, 400, b'"\xff"', "application/json"),
+}
+
+RULES_OF_ERAS = [(era, rule.id) for era in ("legacy", "modern") for rule in mcpkit.RULES
+                 if rule.find_section(era)]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(mcpkit, "PROBE_LISTEN_SECONDS", 0.05)
+
+
+def probe_spoiled(spoil, era):
+    """Return what the deep checks find in a server that is spoiled."""
+    server = build_sample_server(sessions=True)
+    with quiet_log(server), mcpkit.HTTPService(server, port=0) as service, Spoiled(
+            service, spoil) as spoiled:
+        return mcpkit.probe(spoiled.url, era=era, deep=True, timeout=WAIT)
+
+
+@pytest.mark.parametrize("era, rule", RULES_OF_ERAS, ids=map("-".join, RULES_OF_ERAS))
+def test_a_server_that_breaks_one_rule_fails_that_check_and_no_other(era, rule, quick):
+    report = probe_spoiled(SPOILED.get(f"{era}-{rule}") or SPOILED[rule], era)
+    broken = [check for check in report["checks"] if check["status"] in ("fail", "warning")]
+    assert [check["id"] for check in broken] == [f"{era}-{rule}"], broken
+    level = broken[0]["spec"].partition(",")[0]
+    assert report["eras"][era]["levels"][level]["broken"] == 1 and broken[0]["hint"]
+    assert report["verdict"] == ("partial" if level == "MUST" else "pass")
+    assert ("but breaks 1 MUST rule" in report["headline"]["message"]) == (level == "MUST")
+
+
+def test_an_event_that_a_stream_ends_inside_of_is_a_finding():
+    stream = mcpkit.RawResponse(200, {"content-type": "text/event-stream"}, b"data: {}\r\n\r\ndata: {")
+    subject = mcpkit.ServerUnderTest("modern", None)
+    for body, is_open, wanted in ((stream.body, False, "ends inside of an event, which is lost: "
+                                   "data: {"), (stream.body, True, None),
+                                  (b"\xef\xbb\xbf:\rdata: 1\r\rid\n\n", False, None),
+                                  (b"data:1\n\n event: x\n\n", False,
+                                   "holds a line that is no field,  event")):
+        subject.seen = [stream._replace(body=body, is_open=is_open)]
+        assert mcpkit.rule_stream_framing(subject) == wanted
+
+
+def test_what_is_between_changes_nothing_where_nothing_is_spoiled(quick):
+    for era in ("legacy", "modern"):
+        report = probe_spoiled(lambda asked, forward: forward(asked), era)
+        assert report["verdict"] == "pass"
+        assert {check["status"] for check in report["checks"]} <= {"ok", "skipped"}
+
+
+def test_our_own_servers_keep_every_rule_of_both_eras(quick, tmp_path):
+    servers = [load_sample(name) for name in ("everything_server.py", "notes.py")]
+    for server in (*servers, mcpkit.build_pong_server(), build_sample_server(stream="always")):
+        with mcpkit.HTTPService(server, port=0) as service:
+            report = mcpkit.probe(service.url, deep=True, timeout=WAIT)
+        assert [check for check in report["checks"]
+                if check["status"] not in ("ok", "skipped")] == []
+        for era in ("legacy", "modern"):
+            assert report["eras"][era]["levels"]["MUST"]["ok"] >= 20
+
+
+def test_the_rules_are_told_apart_and_say_what_to_do():
+    assert len({rule.id for rule in mcpkit.RULES}) == len(mcpkit.RULES) >= 40
+    assert f"against {len(mcpkit.RULES)} rules of the specification" in README
+    for rule in mcpkit.RULES:
+        assert rule.level in ("MUST", "SHOULD") and rule.about and rule.hint
+        assert rule.legacy or rule.modern
+
+
+def test_the_deep_checks_run_and_read_nothing_of_the_servers(sample):
+    methods = set()
+    mcpkit.probe(sample.url, deep=True, observe=lambda exchange: methods.add(
+        json.loads(exchange.request_body)["method"] if exchange.request_body[:1] == b"{"
+        and b'"method"' in exchange.request_body else exchange.method))
+    assert "subscriptions/listen" in methods
+    assert not methods & {"tools/call", "resources/read", "prompts/get", "completion/complete"}
+
+
+def test_the_deep_checks_end_when_the_time_is_used_up():
+    def answer(asked):
+        is_ping = asked.message.get("method") == "ping"
+        return stay_open() if is_ping else legacy_peer(asked)
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=1.0)
+    assert find_check(report, "legacy-ping")["status"] == "fail"
+    assert "time is used up" in find_check(report, "legacy-id-echo")["message"]
+    assert report["eras"]["legacy"]["levels"]["MUST"]["skipped"] > 10
+
+
+STRANGE_ANSWERS = {
+    "no HTTP": b"\x00\x01", "nothing": b"", "a body cut short": http_answer(b"{}")[:-1],
+    "null": http_answer({"jsonrpc": "2.0", "id": None, "result": None}),
+    "an error of odd types": http_answer({"id": [1], "error": {"code": [], "message": {}}}),
+    "lists that are none": http_answer({"result": {
+        "tools": {"a": 1}, "prompts": 5, "nextCursor": {"a": [1]}, "capabilities": []}}),
+    "tools that are none": http_answer({"id": 1, "result": {"nextCursor": "", "tools": [
+        None, {"name": ["x"], "inputSchema": {"type": "object", "properties": [], "$ref": 5,
+                                              "x-mcp-header": []}}]}}),
+    "a list": http_answer([1, [2], {"method": 5, "id": {}}]),
+    "deep nesting": http_answer(b"[" * 5000 + b"]" * 5000),
+    "a stream of odd events": b"".join(stream_answer(
+        b'data: {"method": 1, "params": []}\n\n', b"id: \xff\ndata\n\n", b"data: \xff\n\n")),
+    "an error with odd data": http_answer({"error": {"code": -32022, "data": [1]}}, "400 Bad"),
+}
+
+
+@cases(STRANGE_ANSWERS)
+@pytest.mark.parametrize("era", ("legacy", "modern"))
+def test_the_deep_checks_end_with_a_report_whatever_is_answered(case, era):
+    def answer(asked):
+        message = asked.message if isinstance(asked.message, dict) else {}
+        method, is_early = message.get("method"), not isinstance(message.get("id"), str)
+        if method == "server/discover" and is_early:
+            return http_answer(result(asked, {
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}}}))
+        is_served = method in ("initialize", "notifications/initialized", "tools/list")
+        return legacy_peer(asked) if is_served and is_early else case
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, era=era, deep=True, timeout=WAIT)
+    assert report["eras"][era]["levels"]["MUST"]["broken"] >= 1
+    for build in (mcpkit.format_report, mcpkit.format_html, mcpkit.format_junit):
+        assert "\x1b" not in build(report)
+
+
+def old_peer(asked, **answers):
+    """Answer as a server of 2025-03-26 does."""
+    answers["ping"] = lambda asked: http_answer(result(asked, {}))
+    return legacy_peer(asked, **answers).replace(b"2025-06-18", b"2025-03-26")
+
+
+def test_a_server_of_an_older_revision_is_held_to_no_later_rule():
+    with Peer(old_peer) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
+    skipped = {check["id"][7:]: check["message"] for check in report["checks"]
+               if "(since 20" in check["message"]}
+    assert set(skipped) == {"version-header", "version-assumed", "batch", "origin", "preflight",
+                            "tool-names", "tool-names-unique"}
+    assert skipped["batch"] == "a batch of two requests (since 2025-06-18)"
+
+
+def test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault():
+    def list_tools(asked):
+        page = int(asked.message.get("params", {}).get("cursor", 0))
+        return http_answer(result(asked, {"tools": [], "nextCursor": str(page + 1)}))
+
+    with Peer(lambda asked: old_peer(asked, tools_list=list_tools)) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
+    assert find_check(report, "legacy-pages-end")["status"] == "ok"
+    assert 50 <= peer.methods.count("tools/list") < 60
+
+
+def test_no_session_is_left_open_by_the_deep_checks(notes):
+    mcpkit.probe(notes.url, deep=True, timeout=WAIT)
+    assert len(notes.mcp.sessions) == 0
+
+
+def test_headers_that_are_given_go_with_the_deep_checks_but_for_those_that_they_are_about(quick):
+    asked = []
+
+    def note(request, forward):
+        asked.append(request)
+        return forward(request)
+
+    server = build_sample_server()
+    with mcpkit.HTTPService(server, port=0) as service, Spoiled(service, note) as spoiled:
+        report = mcpkit.probe(spoiled.url, era="modern", deep=True, timeout=WAIT, headers={
+            "X-Api-Key": "a:b", "Origin": "http://localhost"})
+    assert report["verdict"] == "pass" and all(raw.find("X-Api-Key") == "a:b" for raw in asked)
+    origins = [[value for name, value in raw.headers if name.lower() == "origin"] for raw in asked]
+    assert ["http://localhost"] in origins and ["http://mcpkit-probe.invalid"] in origins
+    assert all(len(values) == 1 for values in origins)
+
+
+def test_the_deep_checks_are_for_urls():
+    with pytest.raises(UsageError, match="HTTP"):
+        mcpkit.probe(["python3"], deep=True)
+
+
+# =============================================================================================
+# 27. PROBE DISCOVERY
+# =============================================================================================
+HTML = "text/html"
+PRM = "/.well-known/oauth-protected-resource"
+CARD = {"$schema": "x", "name": "a/b", "remotes": [
+    {"type": "sse", "url": "/no"}, {"type": "streamable-http", "url": "{root}/deep/mcp",
+                                    "variables": {"root": {"default": ""}}}]}
+CATALOG = {"specVersion": "1.0", "entries": [
+    {"type": "text/html", "url": "/no"},
+    {"type": "application/mcp-server-card+json", "url": "/deep/card"}]}
+SITES = {                 # what each path answers to a GET: where the endpoint is, and who names it
+    "a catalog with a card": ({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": CARD},
+                              "/deep/mcp", "the card"),
+    "a catalog of the older kind, the card in it": ({"/.well-known/ai-catalog.json": {
+        "specVersion": "0.9", "entries": [{"mediaType": "application/mcp-server+json",
+                                           "data": CARD}]}}, "/deep/mcp", "the card"),
+    "a catalog in a catalog": ({
+        "/.well-known/ai-catalog.json": {"entries": [
+            {"type": "application/ai-catalog+json", "url": "/more"}]},
+        "/more": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
+    "a catalog that the page links to": ({
+        "/": b"<link href='/cat.json' rel=ai-catalog type='application/ai-catalog+json'>",
+        "/cat.json": CATALOG, "/deep/card": CARD}, "/deep/mcp", "the card"),
+    "metadata of a protected resource": ({"/.well-known/oauth-protected-resource": {
+        "resource": "ORIGIN/deep/mcp"}}, "/deep/mcp", "RFC 9728"),
+    "a link in the page": ({"/": b'<LINK REL="icon mcp-server" HREF="deep/mcp?a=1&amp;b=2">'},
+                           "/deep/mcp?a=1&b=2", "link mcp-server"),
+    "folklore": ({"/.well-known/mcp.json": {"mcpServers": {"a": {"url": "ORIGIN/deep/mcp"}}}},
+                 "/deep/mcp", "folklore"),
+    "nothing but the usual path": ({}, "/mcp", "the usual path"),
+}
+
+
+def site(documents, endpoint):
+    """Return a peer's answer that serves documents, and a legacy server at one path."""
+    def answer(asked):
+        if asked.method == "POST" and asked.path == endpoint:
+            return legacy_peer(asked)
+        document = documents.get(asked.path) if asked.method == "GET" else None
+        if document is None:
+            return http_answer(b"", "404 Not Found", HTML)
+        if isinstance(document, bytes):
+            return http_answer(document, "200 OK", HTML)
+        return http_answer(json.dumps(document).replace(
+            "ORIGIN", "http://" + asked.headers["host"]).encode())
+
+    return answer
+
+
+@cases(SITES)
+def test_an_endpoint_is_found_from_a_bare_host_and_the_trail_says_how(case):
+    documents, path, source = case
+    with Peer(site(documents, path)) as peer:
+        report = mcpkit.probe(f"127.0.0.1:{peer.port}", era="legacy", timeout=WAIT)
+    assert (report["target"], report["endpoint"]) == (peer.origin, peer.origin + path)
+    assert report["verdict"] == "partial" and report["eras"]["legacy"]["serverInfo"]["name"] == "old"
+    assert {**report["trail"][-1], "outcome": ""} == {
+        "source": source, "url": peer.origin + path, "outcome": ""}
+    assert "a handshake agreed on 2025-06-18" in report["trail"][-1]["outcome"]
+    assert ("discovery", "ok") in [(seen["name"], seen["status"]) for seen in report["layers"]]
+
+
+def test_a_wrong_path_keeps_its_verdict_and_is_told_the_right_one():
+    with Peer(site({}, "/mcp")) as peer:
+        report = mcpkit.probe(peer.origin + "/wrong", era="legacy", timeout=WAIT)
+    assert (report["verdict"], report["endpoint"]) == ("fail", peer.origin + "/wrong")
+    assert report["headline"]["layer"] == "http"
+    assert report["headline"]["hint"] == f"the endpoint is {peer.origin}/mcp: probe that"
+
+
+@pytest.mark.parametrize("answer", [http_answer(b"<title>Home</title>", "200 OK", HTML),
+                                    http_answer(b"", "404 Not Found"), http_answer({"url": 7}),
+                                    http_answer(b"", "302 Found", HTML, "Location: /again")])
+def test_a_site_without_an_endpoint_is_asked_twelve_times_at_most(answer):
+    with Peer(lambda asked: answer) as peer:
+        report = mcpkit.probe(peer.origin, timeout=WAIT)
+        asked = len(peer.asked)
+        assert mcpkit.probe(peer.origin, timeout=WAIT, guess=False)["trail"] == []
+    assert report["verdict"] == "fail" and 5 < len(report["trail"])
+    assert asked == report["requests"] <= 3 + 12 and len(peer.asked) == asked + 3
+
+
+def test_nothing_is_asked_of_another_site_and_no_credentials_leave_their_origin():
+    with untouched_port() as port:
+        far = f"http://127.0.0.1:{port}/mcp"
+        page = f'<link rel="mcp" href="{far}"><link rel=ai-catalog href="//evil.test/c">'.encode()
+        with Peer(site({"/": page, "/.well-known/mcp": {"endpoint": far}}, "/mcp")) as peer:
+            report = mcpkit.probe(peer.origin, headers={"Authorization": "Bearer s"}, timeout=WAIT)
+    assert [lead["url"] for lead in report["trail"] if "another site" in lead["outcome"]] == [
+        "http://evil.test/c", far]
+    assert {asked.headers["authorization"] for asked in peer.asked} == {"Bearer s"}
+    assert report["endpoint"] == peer.url
+
+
+def test_credentials_go_to_no_subdomain_though_it_is_near(monkeypatch):
+    look_up, documents = socket.getaddrinfo, {}
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **options: look_up(
+        "127.0.0.1", *rest, **options))
+    with Peer(site(documents, "/mcp")) as peer:
+        documents["/"] = f'<link rel="mcp" href="http://a.h.test:{peer.port}/mcp">'.encode()
+        mcpkit.probe(f"http://h.test:{peer.port}", headers={"Authorization": "Bearer s"},
+                     timeout=WAIT)
+    sent = {asked.headers["host"].partition(":")[0]: asked.headers.get("authorization")
+            for asked in peer.asked}
+    assert sent == {"h.test": "Bearer s", "a.h.test": None}
+
+
+def test_no_credentials_go_to_a_subdomain_where_the_endpoint_is_found(monkeypatch):
+    def answer(asked):
+        page = f'<link rel="mcp" href="http://a.h.test:{peer.port}/mcp">'.encode()
+        return http_answer(page, "200 OK", HTML) if asked.headers["host"][:2] == "h." else (
+            old_peer(asked))
+
+    with Peer(answer) as peer:
+        entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", peer.port))
+        monkeypatch.setattr(mcpkit.socket, "getaddrinfo", lambda *_, **options: [entry])
+        report = mcpkit.probe(f"http://h.test:{peer.port}", era="legacy", deep=True, repeat=1,
+                              headers={"Authorization": "Bearer s"}, timeout=WAIT)
+    assert report["endpoint"] == f"http://a.h.test:{peer.port}/mcp"
+    given = {name: {asked.headers.get("authorization") for asked in peer.asked
+                    if asked.headers["host"].startswith(name)} for name in ("h.", "a.")}
+    assert given == {"h.": {"Bearer s"}, "a.": {None}} and len(peer.asked) > 30
+
+
+NEAR = {"https://h.test/a": True, "https://a.b.h.test/": True, "http://h.test:443/": False,
+        "https://h.test:8443/": False, "https://evilh.test/": False, "https://test/": False,
+        "https://h.test@evil.test/": False, "javascript:1": False}
+
+
+@pytest.mark.parametrize("url", NEAR)
+def test_near_is_the_same_host_or_a_subdomain_on_the_same_port(url):
+    assert mcpkit.is_near(url, "https://h.test/x") is NEAR[url]
+
+
+COMPLETE = {"example.com": "https://example.com", "localhost:8000/mcp": "http://localhost:8000/mcp",
+            "127.0.0.1:1": "http://127.0.0.1:1", "[::1]:80/x": "http://[::1]:80/x",
+            "intranet:8080": "https://intranet:8080", "http://a.b": "http://a.b",
+            "nonsense": "nonsense", "ftp://a.b/c": "ftp://a.b/c", "a.b c": "a.b c"}
+
+
+@pytest.mark.parametrize("target", COMPLETE)
+def test_a_bare_host_gets_the_scheme_that_it_lacks(target):
+    assert mcpkit.complete_url(target) == COMPLETE[target]
+
+
+LINKS = {
+    "</a>; rel=mcp": [("mcp", "/a")], '<b,c>;x="1,2"; rel="x MCP", <d>; rel=y': [
+        ("x", "b,c"), ("mcp", "b,c"), ("y", "d")], "nonsense": [], "<a>": [], "<a>; rel": []}
+
+
+@pytest.mark.parametrize("header", LINKS)
+def test_a_link_header_is_read(header):
+    assert mcpkit.parse_links(header, "") == LINKS[header]
+
+
+@table("header, page", {
+    "links that do not end": ("", "<link "), "names in a link": ("<a>; ", "a"), "rel": ("", "rel=")})
+def test_reading_links_costs_no_more_than_their_length(header, page):
+    assert is_linear(lambda text: mcpkit.parse_links(header + text, "<link " + text),
+                     lambda size: page * size, 2000)
+
+
+def test_of_a_document_with_a_great_many_leads_some_are_followed():
+    page = build_exchange(None, b"<link href=/x rel='" + b"mcp " * 5000 + b"'>", method="GET")
+    outcome, leads = mcpkit.read_lead(page, mcpkit.Candidate(0, "page", "http://h/", "the page"))
+    assert len(leads) == mcpkit.MAX_LEADS and outcome.count("http://h/x") == mcpkit.MAX_LEADS
+
+
+PROBED_HOSTILE = [
+    {"/": b'<link rel=mcp href="//["><link rel=mcp href=""><link rel=mcp href="/\xc3\xa9 x">'},
+    {PRM: {"resource": "http://[", "authorization_servers": "x"}}, {PRM: {"resource": 7}},
+    {PRM: {"resource": "ORIGIN/\u00e9 \u0001"}}, {"/.well-known/ai-catalog.json": {"entries": 7}},
+    {"/.well-known/ai-catalog.json": {"entries": [7, {}, {"type": CATALOG["entries"][1]["type"]}, {
+        "type": CATALOG["entries"][1]["type"], "url": "//["}, {
+        "type": CATALOG["entries"][1]["type"], "data": {"remotes": [7, {
+            "type": "streamable-http", "url": "//[", "variables": [7]}]}}]}},
+    {"/.well-known/mcp": {"url": ["//["], "remotes": {"a": {"url": "ORIGIN/\x1b"}}}},
+    {"/.well-known/mcp.json": b"[" * 60_000}, {"/.well-known/mcp.json": b"\xff\xfe{}"},
+]
+
+
+@pytest.mark.parametrize("documents", PROBED_HOSTILE)
+def test_documents_that_make_no_sense_lead_nowhere_and_break_nothing(documents):
+    with Peer(site(documents, None)) as peer:
+        report = mcpkit.probe(peer.origin, era="legacy", timeout=WAIT)
+    assert report["verdict"] == "fail" and report["endpoint"] == peer.origin
+    assert 7 < len(report["trail"])
+
+
+def test_a_card_that_promises_what_the_server_does_not_keep_is_a_finding():
+    card = {**CARD, "version": "9", "remotes": [
+        {**CARD["remotes"][1], "supportedProtocolVersions": ["2026-07-28"]}]}
+    with Peer(site({"/.well-known/ai-catalog.json": CATALOG, "/deep/card": card},
+                   "/deep/mcp")) as peer:
+        report = mcpkit.probe(peer.origin, timeout=WAIT)
+    assert [check["message"] for check in report["checks"] if check["id"] == "card"] == [
+        "the server card promises 2026-07-28, but the server speaks 2025-06-18",
+        "the server card says version 9, the server 1"]
+
+
+CARDS = {                 # what a card says: what is wrong about it, none where nothing is
+    "all that is true": ({"version": "1", "remotes": [{
+        "type": "streamable-http", "url": "http://h/mcp",
+        "supportedProtocolVersions": ["2025-06-18", "2025-11-25"]}]}, None),
+    "nothing": ({}, None), "no list of versions": ({"remotes": [{
+        "type": "streamable-http", "url": "/mcp", "supportedProtocolVersions": 5}, 7]}, None),
+    "an era that is not spoken": ({"remotes": [{"supportedProtocolVersions": [
+        "2025-06-18", "2026-07-28"]}]}, "promises 2025-06-18, 2026-07-28, but the server speaks"),
+    "another address": ({"remotes": [{"type": "streamable-http", "url": "https://far/mcp"}]},
+                        'leads to ["https://far/mcp"]'),
+    "another version": ({"version": "9"}, "says version 9, the server 1"),
+}
+
+
+@cases(CARDS)
+def test_a_card_is_held_against_what_the_server_says(case):
+    card, words = case
+    checks = mcpkit.explain_card(card, "http://h/mcp", {"version": "1"}, {
+        "legacy": "2025-06-18", "modern": None})
+    assert [words in check.message for check in checks] == ([] if words is None else [True])
+
+
+def test_the_deep_checks_look_for_a_card_at_the_endpoint():
+    server = build_sample_server()
+    with mcpkit.HTTPService(server, port=0, publish=True) as service:
+        report = mcpkit.probe(service.url, deep=True, timeout=WAIT)
+        assert report["trail"] == [{"source": "server card", "url": service.url + "/server-card",
+                                    "outcome": "HTTP 200"}]
+        assert not [check for check in report["checks"] if check["id"] == "card"]
+    with Peer(lambda asked: old_peer(asked) if asked.method == "POST" else http_answer(
+            {"name": "a/b", "version": "9"})) as peer:
+        report = mcpkit.probe(peer.url, deep=True, era="legacy", timeout=WAIT)
+    assert "says version 9, the server 1" in find_check(report, "card")["message"]
+
+
+ISSUER_FOUND = {"issuer": "ORIGIN/t1", "authorization_endpoint": "ORIGIN/authorize",
+                "token_endpoint": "ORIGIN/token", "code_challenge_methods_supported": ["S256"],
+                "registration_endpoint": "ORIGIN/register"}
+RESOURCE_FOUND = {"resource": "ORIGIN/mcp", "authorization_servers": ["ORIGIN/t1"],
+                  "scopes_supported": ["read", "write"]}
+PROBED_AS = "/.well-known/oauth-authorization-server/t1"
+NEXT = "a client would log in after registering itself, at ORIGIN/authorize, for ORIGIN/mcp"
+ADMISSIONS = {     # challenge, documents by path: (path, outcome) of what was asked, what is said
+    "C117 the URL that is named comes first": (
+        'Bearer resource_metadata="ORIGIN/x/prm", scope="a,,b"',
+        {"/x/prm": RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
+        [("/x/prm", "HTTP 200"), (PROBED_AS, "HTTP 200")], [NEXT + ", with the scopes a b"]),
+    "C117 then the path, then the root": (
+        "Bearer", {PRM: RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
+        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 200"), (PROBED_AS, "HTTP 200")],
+        [NEXT + ", with the scopes read write"]),
+    "C117 a broken server stops it": (
+        "Bearer", {PRM + "/mcp": 503, PRM: RESOURCE_FOUND}, [(PRM + "/mcp", "HTTP 503")],
+        ["there is no protected resource metadata"]),
+    "C118 another scheme before, and a parameter twice": (
+        'Basic realm="x, Bearer y", Bearer error="invalid_token", resource_metadata = "ORIGIN/b", '
+        'error="again"', {"/b": RESOURCE_FOUND, PROBED_AS: ISSUER_FOUND},
+        [("/b", "HTTP 200"), (PROBED_AS, "HTTP 200")],
+        ["the challenge has error more than once", NEXT]),
+    "C118 several parameters twice": (
+        "Bearer a=1, b=2, b=3, a=4", {},
+        [(PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 404")],
+        ["the challenge has b, a more than once", "there is no protected resource metadata"]),
+    "C120 the three places of an issuer": (
+        "Bearer", {PRM + "/mcp": RESOURCE_FOUND, PROBED_AS: b"<p>home",
+                   "/t1/.well-known/openid-configuration": ISSUER_FOUND},
+        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200 with text/html, no JSON object"),
+         ("/.well-known/openid-configuration/t1", "HTTP 404"),
+         ("/t1/.well-known/openid-configuration", "HTTP 200")], [NEXT]),
+    "C120 an issuer that no client may use": (
+        "Bearer", {PRM + "/mcp": {**RESOURCE_FOUND, "resource": "ORIGIN/mcp/"},
+                   PROBED_AS: {"issuer": "ORIGIN/t1/"}},
+        [(PRM + "/mcp", "HTTP 200"), (PROBED_AS, "HTTP 200")],
+        ["the metadata is of ORIGIN/mcp/, and not, to the byte, of ORIGIN/mcp",
+         "the metadata is of the issuer ORIGIN/t1/, and not, to the byte, of ORIGIN/t1",
+         "the issuer does not say that it knows PKCE with S256", "authorization_endpoint is no URL",
+         "token_endpoint is no URL", "a client would log in with an id that the issuer's operator"]),
+    "metadata that names nobody": (
+        "Bearer", {PRM + "/mcp": {"resource": "ORIGIN/mcp", "authorization_servers": [7]}},
+        [(PRM + "/mcp", "HTTP 200")], ["the resource metadata names no authorization server"]),
+    "a URL that is none": ('Bearer resource_metadata="file:///etc/passwd"', {}, [
+        ("file:///etc/passwd", "no http URL"), (PRM + "/mcp", "HTTP 404"), (PRM, "HTTP 404")],
+        ["there is no protected resource metadata"]),
+}
+
+
+@cases(ADMISSIONS)
+def test_what_it_takes_to_be_let_in_is_told_without_logging_in(case):
+    challenge, documents, asked_of, messages = case
+
+    def answer(asked):
+        if asked.method == "POST":
+            return http_answer(b"no", "401 Unauthorized", "text/plain", "WWW-Authenticate: "
+                               + challenge.replace("ORIGIN", peer.origin))
+        document = documents.get(asked.path)
+        return http_answer(b"", f"{document} Broken") if isinstance(document, int) else site(
+            documents, None)(asked)
+
+    with Peer(answer) as peer:
+        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT,
+                              headers={"Authorization": "Bearer wrong"})
+    assert report["verdict"] == "partial"
+    assert [(lead["url"].replace(peer.origin, ""), lead["outcome"])
+            for lead in report["trail"]] == asked_of
+    seen = [check["message"].replace(peer.origin, "ORIGIN") for check in report["checks"]
+            if check["id"].startswith("authorization-")]
+    assert len(seen) == len(messages) and all(map(str.startswith, seen, messages)), seen
+    assert not [asked for asked in peer.asked
+                if asked.method == "GET" and "authorization" in asked.headers]
+
+
+# =============================================================================================
+# 28. REPORTS
+# =============================================================================================
+def build_report(**members):
+    """Return a report with a finding in each state, from a peer that wants to be obeyed."""
+    era = {"verdict": "partial", "protocolVersion": "2025-11-25", "session": True,
+           "serverInfo": {"name": "<i>\x1b[2J", "version": "1"}, "tools": ["a\u202eb"],
+           "levels": {"MUST": {"ok": 20, "broken": 1, "skipped": 3},
+                      "SHOULD": {"ok": 9, "broken": 0, "skipped": 0}}}
+    checks = [mcpkit.Check("legacy-handshake", "ok", "agreed"),
+              mcpkit.Check("legacy-ping", "fail", "ping <b>\x00", "answer it", "MUST, 2025-11-25 x"),
+              mcpkit.Check("modern-ping", "fail", "ping <b>\x00", "answer it", "MUST, 2026-07-28 x"),
+              mcpkit.Check("legacy-get", "ok", "a GET", "", "MUST, 2025-11-25 y"),
+              mcpkit.Check("legacy-host", "skipped", "far", "", "SHOULD, RFC 9110 7.4"),
+              mcpkit.Check("get", "note", "405")]
+    layers = [{"name": "tcp", "status": "ok", "message": "open\x1b", "hint": "", "ms": 2.4},
+              {"name": "tools", "status": "fail", "message": "none", "hint": "add", "ms": None}]
+    return {"target": "http://h/mcp?a=1&b", "endpoint": "http://h/mcp", "verdict": "partial",
+            "headline": {"layer": "tools", "message": "none\x1b", "hint": "add some"},
+            "layers": layers, "trail": [{"source": "page", "url": "http://h/", "outcome": "no"}],
+            "eras": {"legacy": era, "modern": {
+                "verdict": "fail", "protocolVersion": None, "serverInfo": {}, "session": False,
+                "tools": []}},
+            "checks": [check._asdict() for check in checks], "requests": 7, "elapsedMs": 1500,
+            **members}
+
+
+def test_the_text_report_groups_findings_and_counts_the_rules_that_are_kept():
+    assert mcpkit.format_report(build_report()).split("\n") == [
+        "probe of http://h/mcp?a=1&b",
+        "partial at tools: none\\x1b",
+        "           -> add some",
+        "  ok       tcp           open\\x1b (2 ms)",
+        "  fail     tools         see above",
+        "  legacy   partial       2025-11-25, <i>\\x1b[2J 1, with a session, tools: a\\u202eb",
+        "           20 of 21 MUST kept, 9 of 9 SHOULD kept, 3 not applicable",
+        "  looked   http://h/ (page): no",
+        "  fail     legacy-ping, modern-ping: ping <b>\\x00",
+        "           -> answer it",
+        "           (MUST, 2025-11-25 x)",
+        "  note     get: 405",
+        "verdict: partial (7 requests, 1500 ms)"]
+
+
+def test_the_statuses_of_a_report_are_in_colour_on_a_terminal_only(target):
+    assert mcpkit.paint_line("  fail     x: fail") == "  \x1b[31mfail\x1b[0m     x: fail"
+    assert mcpkit.paint_line("  modern   pass         a") == "  modern   \x1b[32mpass\x1b[0m         a"
+    assert mcpkit.paint_line("verdict: partial (1") == "verdict: \x1b[33mpartial\x1b[0m (1"
+    assert mcpkit.paint_line("           -> fail") == "           -> fail"
+    assert "\x1b" not in run("probe", target, "--era", "modern").out
+
+
+def test_the_junit_report_is_xml_with_a_suite_an_era_and_a_case_a_check():
+    from xml.etree import ElementTree
+    suites = ElementTree.fromstring(mcpkit.format_junit(build_report()).encode())
+    assert [(suite.get("name"), suite.get("tests"), suite.get("failures"), suite.get("skipped"))
+            for suite in suites] == [("legacy", "4", "1", "1"), ("modern", "1", "1", "0"),
+                                     ("endpoint", "1", "0", "0")]
+    failure = suites.find("testsuite/testcase/failure")
+    assert failure.get("message") == "ping <b>\\x00"
+    assert failure.text == "answer it\u2014MUST, 2025-11-25 x"
+    assert suites.get("time") == "1.500"
+
+
+def test_the_html_report_is_one_page_without_scripts_that_shows_markup_as_text():
+    import html.parser
+    page = mcpkit.format_html(build_report(target=["run", "<script>alert(1)</script>"]))
+    tags, opened = [], []
+
+    class Reader(html.parser.HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            tags.append(tag)
+            if tag not in ("meta", "br"):
+                opened.append(tag)
+
+        def handle_endtag(self, tag):
+            assert opened.pop() == tag
+
+    Reader().feed(page)
+    assert opened == [] and page.startswith("<!DOCTYPE html>") and "@media print" in page
+    assert not {"script", "link", "img", "iframe", "b", "i"} & set(tags)
+    assert "default-src 'none'" in page and "http:" not in page.partition("<main>")[0]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "\x1b" not in page
+    assert re.findall("<h2>(.*)</h2>", page) == [
+        "Layers", "Eras", "Where else was looked", "Findings", "Rules"]
+    assert "<h2>Rules</h2>" not in mcpkit.format_html(build_report(checks=[]))
+    assert 'class="partial">partial</span> at tools: none\\x1b</p>' in page
+    assert "<p>What to do: add some.</p>" in page
+
+
+def join_two():
+    """Return the report on two servers of a file, of which one cannot be used."""
+    return mcpkit.join_reports("mcp.json", {
+        "a": build_report(target="a"), "<b>": mcpkit.build_unusable_report("<b>", "is \x1b odd")},
+        12.3)
+
+
+def test_a_report_on_several_servers_begins_with_a_line_on_each_and_ends_with_the_worst_verdict():
+    lines = mcpkit.format_report(join_two()).split("\n")
+    assert lines[:6] == [
+        "probe of 2 servers in mcp.json",
+        "  partial     a: at tools: none\\x1b", "           -> add some",
+        "  fail        <b>: at configuration: is \\x1b odd",
+        "           -> mend its entry, or set what it needs", ""]
+    assert lines[6] == "probe of a" and "probe of <b>" in lines
+    assert lines[-1] == "verdict: fail (7 requests, 12 ms)"
+
+
+def test_every_form_of_a_report_has_all_servers_of_a_file():
+    from xml.etree import ElementTree
+    suites = ElementTree.fromstring(mcpkit.format_junit(join_two()).encode())
+    assert [suite.get("name") for suite in suites] == [
+        "a: legacy", "a: modern", "a: endpoint", "<b>: endpoint"]
+    page = mcpkit.format_html(join_two())
+    assert re.findall("<h1>(.*)</h1>", page) == [
+        "Probe of mcp.json", "Probe of a", "Probe of &lt;b&gt;"]
+    assert '<a href="#server-2">&lt;b&gt;</a>' in page and '<article id="server-2">' in page
+    assert mcpkit.list_changes(join_two(), join_two()) == []
+
+
+@pytest.mark.skipif(shutil.which("curl") is None or os.name != "posix", reason="curl")
+def test_a_curl_command_can_be_pasted(sample):
+    exchanges = []
+    mcpkit.probe(sample.url, era="modern", observe=exchanges.append)
+    out = subprocess.run(["sh", "-c", mcpkit.format_curl(exchanges[-1])], capture_output=True,
+                         timeout=WAIT).stdout.decode()
+    head, _, body = out.partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 200") and json.loads(body)["result"]["tools"]
+
+
+def test_the_percentiles_of_durations_are_of_what_was_measured():
+    assert mcpkit.find_percentiles([0.003, 0.001, 0.002]) == {"count": 3, "median": 2, "p99": 3}
+    assert mcpkit.find_percentiles([0.001, 0.002]) == {"count": 2, "median": 1.5, "p99": 2}
+    assert mcpkit.find_percentiles([n / 1000 for n in range(1, 201)])["p99"] == 198
+
+
+def test_repeated_requests_are_timed_in_each_era(sample):
+    report = mcpkit.probe(sample.url, repeat=3)
+    timings = {name: {method: seen["count"] for method, seen in era["timings"].items()}
+               for name, era in report["eras"].items()}
+    assert timings == {"legacy": {"ping": 3, "tools/list": 3},
+                       "modern": {"server/discover": 3, "tools/list": 3}}
+    assert "median" in mcpkit.format_report(report)
+
+
+def test_only_changes_are_told_of_a_server_that_is_watched():
+    before, after = build_report(), build_report(elapsedMs=2, requests=9)
+    assert mcpkit.list_changes(before, after) == []
+    assert mcpkit.list_changes(None, after)[0] == "probe of http://h/mcp?a=1&b"
+    after["checks"] = after["checks"][:-1]
+    assert mcpkit.list_changes(before, after) == ["- note     get: 405"]
+    assert mcpkit.list_changes(after, before) == ["+ note     get: 405"]
+
+
+# =============================================================================================
+# 29. TRANSCRIPTS
+# =============================================================================================
+def build_exchange(message=None, answer=b"", status=200, headers=None, sent=None, **members):
+    """Return an Exchange as an observer sees one."""
+    answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+    exchange = mcpkit.Exchange(
+        "POST", "http://127.0.0.1:8081/mcp", sent or {"Content-Type": "application/json"},
+        json.dumps(message).encode() if message is not None else b"", status,
+        {"date": "Mon"} if headers is None else headers, answer, len(answer), False, 0.1, None)
+    return exchange._replace(**members)
+
+
+def build_streamed(*messages, message=None, **members):
+    """Return an Exchange whose answer is a stream of messages."""
+    return build_exchange(message or call("ping"), b"".join(
+        mcpkit.format_event(json.dumps(part)) for part in messages),
+        headers={"content-type": "text/event-stream"}, is_stream=True, **members)
+
+
+def build_line_exchange(message, *lines, **members):
+    """Return an Exchange of stdio."""
+    return build_exchange(message, b"\n".join(lines), None, {}, method="stdio", url="",
+                          **{"request_headers": {}, **members})
+
+
+def say(result, request_id=1):
+    """Return a response."""
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def test_a_transcript_has_the_form_of_an_http_file():
+    exchanges = [
+        build_exchange(call("ping"), b'event: message\r\ndata: {"jsonrpc":"2.0"}\r\n\r\n',
+                       headers={"content-type": "text/event-stream", "date": "Mon"}),
+        build_exchange({"jsonrpc": "2.0", "method": "notifications/x"}, status=202),
+        build_exchange(None, b"no", 405, method="GET"),
+        build_exchange([1, 2], error="connection: closed", status=None, headers={}),
+        build_exchange(None, b'{"a":{}}', request_body=b"{", status=400, title="half of it"),
+        build_line_exchange(call("ping"), b"hello", b'{"id":1}'),
+    ]
+    assert mcpkit.format_transcript(exchanges) == """\
+### 1 \u00b7 ping
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+  "jsonrpc": "2.0",
+  "id": 1,
+  "method": "ping"
+}
+
+HTTP/1.1 200 OK
+Content-Type: text/event-stream
+Date: <http-date>
+
+event: message
+data: {"jsonrpc":"2.0"}
+
+### 2 \u00b7 notifications/x
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+  "jsonrpc": "2.0",
+  "method": "notifications/x"
+}
+
+HTTP/1.1 202 Accepted
+Date: <http-date>
+
+
+
+### 3 \u00b7 GET
+GET /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+
+
+HTTP/1.1 405 Method Not Allowed
+Date: <http-date>
+
+no
+
+### 4 \u00b7 a batch of 2
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+[
+  1,
+  2
+]
+
+# no answer: connection: closed
+
+### 5 \u00b7 half of it
+POST /mcp HTTP/1.1
+Host: 127.0.0.1:8081
+Content-Type: application/json
+
+{
+
+HTTP/1.1 400 Bad Request
+Date: <http-date>
+
+{
+  "a": {}
+}
+
+### 6 \u00b7 ping
+> {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+< hello
+< {"id":1}"""
+
+
+SEED = (ROOT / "samples" / "pong.http").read_text(encoding="utf-8")
+
+
+def test_what_is_read_from_a_transcript_is_written_as_the_same_bytes():
+    exchanges = mcpkit.parse_transcript(SEED)
+    assert [mcpkit.find_title_of(exchange) for exchange in exchanges] == [
+        "initialize", "notifications/initialized", "tools/list", "tools/call"]
+    assert mcpkit.format_transcript(exchanges) == SEED
+
+
+# A stream keeps its blank line at the end, all other bodies are without line ends there.
+KEPT_BODIES = {
+    "nothing": b"", "JSON": b'{"a":[1,"\\u202e",{}]}', "a list": b"[]", "half of JSON": b'{"a":',
+    "a page": b"<html>\n  <title>Sign in</title>\n\n</html>", "words": "Gr\u00fc\u00dfe".encode(),
+    "a number": b"1", "an escape": b"a\x1b[2J", "a lone CR": b"a\rb", "a tab": b"a\tb",
+    "what would begin an exchange": b"### 2 \xc2\xb7 x", "what would be an answer": b"HTTP/1.1 200",
+    "what would be a comment": b"# x\n// y", "a backslash": b"\\x41\n\\", "bytes": b"\x89PNG\xff\0",
+    "no character that ends a line": "a\u2028b\u0085c".encode(), "what stdio has": b"> a\n< b",
+}
+
+
+@pytest.mark.parametrize("body", KEPT_BODIES)
+def test_a_body_is_read_as_it_was_written(body):
+    body = KEPT_BODIES[body]
+    exchanges = [
+        build_exchange(None, body, headers={"content-type": "text/plain"}, request_body=body,
+                       seconds=0.0),
+        build_exchange(None, body + b"\n\n" if body else b"", is_stream=True, seconds=0.0,
+                       headers={"content-type": "text/event-stream"}, request_body=b"x"),
+        build_line_exchange(None, *body.split(b"\n"), request_body=body, seconds=0.0)]
+    exchanges = [exchange._replace(size=len(exchange.answer))
+                 for exchange in (exchanges if body else exchanges[:2])]
+    text = mcpkit.format_transcript(exchanges)
+    assert all(line.isprintable() for line in text.replace("\t", " ").split("\n"))
+    assert mcpkit.parse_transcript(text) == exchanges
+    assert mcpkit.parse_transcript(text.replace("\n", "\r\n")) == exchanges
+
+
+def test_garbage_in_bodies_is_read_as_it_was_written():
+    pieces = [b"#", b"\n", b" ", b"\\", b"HTTP/1.1 200", b"> ", b"// ", b"\x1b", b"\xff", b"{",
+              b"data: ", "\u2028".encode(), b"u12", b"### 1 x", b"\r", b"a"]
+    for body in build_garbage(8, pieces, 500):
+        body = body.replace(b"\r\n", b"\n").strip(b"\n")
+        kept = build_exchange(None, body, request_body=body, seconds=0.0, headers={})
+        text = mcpkit.format_transcript([kept, kept])
+        assert mcpkit.parse_transcript(text) == [kept, kept], text
+
+
+@table("broken", {
+    "within an event": b"data: 1\n\ndata: 2\n", "between two events": b"data: 1\n\n",
+    "before the first": b""})
+def test_a_stream_that_broke_off_does_so_again_when_it_is_read(broken):
+    kept = build_streamed(error="connection: closed", seconds=0.0)
+    kept = kept._replace(answer=broken, size=len(broken), request_body=b"x")
+    assert mcpkit.parse_transcript(mcpkit.format_transcript([kept, kept])) == [kept, kept]
+
+
+def test_an_answer_that_was_too_large_to_keep_says_so():
+    kept = build_exchange(None, b"{" * 10, size=70_000, seconds=0.0, request_body=b"x")
+    text = mcpkit.format_transcript([kept])
+    assert text.endswith("{{{{{{{{{{\n# cut: 70,000 bytes in all")
+    assert mcpkit.parse_transcript(text)[0].size == 70_000
+
+
+BY_HAND = """\ufeff// Somebody wrote this.
+POST /mcp
+# It matters.
+accept: application/json
+
+{"jsonrpc": "2.0",
+// the id is a string
+ "id": "a", "method": "ping"}
+
+### what came of it
+GET http://h:1/x?y
+
+###
+"""
+
+
+def test_a_transcript_by_hand_needs_no_version_no_number_and_no_answer():
+    for text in (BY_HAND, BY_HAND.replace("\n", "\r\n")):
+        first, second = mcpkit.parse_transcript(text)
+        assert (first.method, first.url, first.title, first.status) == (
+            "POST", "http://localhost/mcp", "", None)
+        assert first.request_headers == {"accept": "application/json"}
+        assert json.loads(first.request_body) == call("ping", None, "a")
+        assert (second.method, second.url, second.title) == (
+            "GET", "http://h:1/x?y", "what came of it")
+
+
+def test_a_url_in_the_query_of_a_transcript_is_of_the_query():
+    exchange, = mcpkit.parse_transcript("GET /x?u=http://y HTTP/1.1\nHost: h\n")
+    assert exchange.url == "http://h/x?u=http://y"
+
+
+@table("text, said", {
+    "no request": ("### 1 \u00b7 x\n\nhello\n", "line 3 is no request"),
+    "no header": ("POST /mcp HTTP/1.1\nHost: h\n{}\n", "line 3 is no header"),
+    "no address": ("\nGET http://[::1 HTTP/1.1\n", "line 2 asks for what is no http URL"),
+    "no host": ("GET /\nHost: a@b\n", "line 1 asks for what is no http URL: a@b/"),
+    "a host that holds more": ("GET /c\nHost: a/b\n", "line 1 asks for what is no http URL: a/b/c"),
+    "no path": ("GET c\nHost: a\n", "line 1 asks for what is no http URL: ac"),
+    "neither of the marks": ("> {}\nhello\n", "line 2 of stdio begins with neither > nor <"),
+    "no character": ("POST /\n\n\\\\ud800\n", "line 1 begins an exchange with an escape")})
+def test_what_is_no_transcript_is_told_by_its_line(text, said):
+    with pytest.raises(UsageError, match=re.escape(said)):
+        mcpkit.parse_transcript(text)
+
+
+SECRETS = {"Authorization": "Bearer s3cr3t-one", "X-Api-Key": "s3cr3t-two",
+           "Cookie": "a=s3cr3t-3", "Mcp-Session-Id": "s3cr3t-four", "X-Other": "'fine' $HOME"}
+
+
+def build_secret_exchange():
+    """Return an Exchange that is full of secrets."""
+    return build_exchange(
+        call("x", {"password": "s3cr3t-five", "note": "s3cr3t-one", "_meta": {
+            "progressToken": "mine", "accessToken": "s3cr3t-9"}}), b"you are s3cr3t-two",
+        sent=SECRETS, headers={"set-cookie": "b=s3cr3t-six; Path=/", "mcp-session-id": "s3cr3t-7"},
+        url="http://h/mcp?access_token=s3cr3t-8&x=1")
+
+
+def test_no_secret_is_in_a_transcript_or_a_curl_command():
+    exchange = build_secret_exchange()
+    text = mcpkit.format_transcript([exchange, build_exchange({"method": "household"})],
+                                    ["household"])
+    assert "s3cr3t" not in text and "household" not in text
+    for shown in ("Authorization: Bearer <secret-2>", "Cookie: <secret-4>", "X-Api-Key: <secret-3>",
+                  "Mcp-Session-Id: <session-5>", "Set-Cookie: <secret-6>",
+                  '"note": "<secret-2>"', "you are <secret-3>", "x=1", "Mcp-Session-Id: <session-7>",
+                  '"progressToken": "mine"', "X-Other: 'fine' $HOME", '"method": "<secret-1>"'):
+        assert shown in text
+    assert len(set(re.findall(mcpkit.PLACEHOLDER, text))) == 10
+    curl = mcpkit.format_curl(exchange._replace(request_body=b"{}"))
+    assert '-H "Authorization: $AUTHORIZATION"' in curl and "s3cr3t" not in curl
+    assert "-H \"Mcp-Session-Id: $MCP_SESSION_ID\"" in curl
+
+
+def test_the_placeholders_of_a_transcript_are_kept_and_new_ones_go_on_from_them():
+    text = mcpkit.format_transcript([build_secret_exchange()])
+    exchanges = mcpkit.parse_transcript(text)
+    assert mcpkit.format_transcript(exchanges) == text
+    more = mcpkit.format_transcript([*exchanges, build_exchange(sent={"X-Token": "another"})])
+    assert more.startswith(text) and "X-Token: <secret-10>" in more
+
+
+def test_a_text_full_of_secrets_has_none_left_and_those_of_headers_nowhere():
+    many = [{"token": f"s3cr3t-{number}"} for number in range(1000)]
+    later = build_exchange(call("ping"), b"s3cr3t-of-a-header, s3cr3t-1, s3cr3t-1st",
+                           sent={"X-Token": "s3cr3t-of-a-header"})
+    text = mcpkit.format_transcript([build_exchange(call("x", many), say(many)), later])
+    assert text.count("s3cr3t") == 0
+
+
+@table("function, build", {
+    "a body of line ends": (lambda data: mcpkit.format_body(data, mcpkit.Redactor()),
+                            lambda size: b"\r" * size),
+    "secrets": (lambda data: mcpkit.format_transcript([build_exchange(call("x"), data)] * 4),
+                lambda size: json.dumps([{"token": f"{number:9}"} for number in range(size)]).encode()),
+    "names in names": (lambda data: differ(*[build_exchange(call("x"), data)] * 2),
+                       lambda size: json.dumps({"result": {"n" * size * 8: [*range(size)]}}).encode())})
+def test_writing_and_comparing_answers_costs_no_more_than_their_length(function, build):
+    assert is_linear(function, build, 1000)
+
+
+@pytest.mark.parametrize("text", ["# cut: , bytes in all", f"# cut: {'9' * 5000} bytes in all",
+                                  f"<secret-{'9' * 5000}>", f"<session-{'9' * 5000}>"])
+def test_no_number_in_an_answer_or_a_transcript_is_too_long_for_a_transcript(text):
+    written = mcpkit.format_transcript([build_exchange(call("ping"), text.encode(),
+                                                       headers={"x-token": text})])
+    assert mcpkit.format_transcript(mcpkit.parse_transcript(written)) == written
+    assert len(mcpkit.parse_transcript(f"GET / HTTP/1.1\n\n{text}\n")) == 1
+
+
+ANSWER = {"tools": [{"name": "a", "title": "A"}, {"name": "b"}], "n": 1, "_meta": {"x/y": "z"}}
+
+
+def differ(was, now, *ignored):
+    """Return where two answers differ, as it is printed."""
+    return [str(difference) for difference in mcpkit.compare_answers(
+        was, now, mcpkit.build_ignored(ignored))]
+
+
+@table("change, said", {
+    "nothing": ({}, []),
+    "the order of what has names": ({"tools": ANSWER["tools"][::-1]}, []),
+    "a value": ({"n": 2}, ["result.n: was 1, is 2"]),
+    "a kind of value": ({"n": True}, ["result.n: was 1, is true"]),
+    "a member more": ({"m": None}, ["result.m: was absent, is null"]),
+    "an item that has gone": ({"tools": ANSWER["tools"][:1]}, [
+        'result.tools[b]: was {"name": "b"}, is absent']),
+    "a member far within": ({"tools": [{"name": "a", "title": "\x1b"}, {"name": "b"}]}, [
+        'result.tools[a].title: was A, is \\x1b']),
+    "a name with dots": ({"_meta": {}}, ["result._meta.x/y: was z, is absent"]),
+    "what differs each time": ({"taskId": "7", "nextCursor": "8"}, [])})
+def test_answers_are_compared_member_by_member(change, said):
+    was = build_exchange(call("x"), say(ANSWER))
+    now = build_streamed(say({**ANSWER, **change}))._replace(headers={})
+    assert differ(was, now) == said
+    assert differ(was, now, "result") == [] == differ(was, now, "result.*")
+
+
+@table("patterns, left", {
+    "a name, wherever it is": (["title"], ["result.tools[a].x"]),
+    "a path": (["result.tools[a].x"], ["result.title", "result.tools[a].title"]),
+    "any item of a list": (["result.tools[*]"], ["result.title"]),
+    "what only begins so": (["result.tool", "tit"], [
+        "result.title", "result.tools[a].title", "result.tools[a].x"])})
+def test_what_is_ignored_is_named_by_a_path(patterns, left):
+    was, now = (build_exchange(call("x"), say({"title": n, "tools": [
+        {"name": "a", "title": n, "x": n}]})) for n in (1, 2))
+    assert [line.partition(":")[0] for line in differ(was, now, *patterns)] == left
+
+
+@table("was, now, said", {
+    "a status": (build_exchange(status=200), build_exchange(status=404), [
+        "status: was 200, is 404"]),
+    "a date": (build_exchange(), build_exchange(headers={"date": "Tue", "server": "x"}), []),
+    "a media type": (
+        build_exchange(headers={"content-type": "Text/HTML; charset=x"}),
+        build_exchange(headers={"content-type": "text/plain"}), [
+            "headers.content-type: was Text/HTML; charset=x, is text/plain"]),
+    "another session": (build_exchange(headers={"mcp-session-id": "<session-1>"}),
+                        build_exchange(headers={"mcp-session-id": "7"}), []),
+    "no session": (build_exchange(headers={"mcp-session-id": "<session-1>"}), build_exchange(), [
+        "headers.mcp-session-id: was <session-1>, is absent"]),
+    "a text": (build_exchange(None, b"a\n"), build_exchange(None, b"b"), ["body: was a, is b"]),
+    "an error in the place of a result": (
+        build_exchange(None, say({})), build_exchange(None, {"id": 1, "error": {"code": 5}}), [
+            "result: was {}, is absent", 'error: was absent, is {"code": 5}']),
+    "another id": (build_exchange(None, say({}, 1)), build_exchange(None, say({}, "1")), [
+        "id: was 1, is 1"]),
+    "no answer": (build_exchange(), build_exchange(status=None, error="connection: closed"), [
+        "answer: was complete, is connection: closed"]),
+    "another notification": (
+        build_streamed({"method": "n", "params": {"x": 1}}, {"method": "n"}, say({})),
+        build_streamed({"method": "n", "params": {"x": 2}}, {"method": "m"}, say({})), [
+            "n[1].params.x: was 1, is 2"]),
+    "other lines than messages": (build_line_exchange(call("x"), b"hello", b'{"id":1,"result":{}}'),
+                                  build_line_exchange(call("x"), b'{"id":1,"result":{}}'), []),
+    "stdio and HTTP": (build_line_exchange(call("x"), b'{"id":1,"result":{}}'),
+                       build_exchange(call("x"), say({})), []),
+})
+def test_answers_are_compared_in_what_a_client_looks_at(was, now, said):
+    assert differ(was, now) == said
+
+
+def test_a_client_carries_over_what_a_server_gave_out():
+    opened = build_exchange(call("initialize"), say({"protocolVersion": "2025-11-25"}),
+                            headers={"mcp-session-id": "<session-1>"})
+    carried = mcpkit.Substitutions()
+    carried.learn(opened, opened._replace(
+        headers={"mcp-session-id": "new"},
+        answer=json.dumps(say({"protocolVersion": "2025-06-18"})).encode()))
+    asked = build_streamed({"id": "q", "method": "roots/list"}, say({"requestState": "old"}))
+    carried.learn(asked, build_streamed({"id": 7, "method": "roots/list"},
+                                        say({"requestState": "now"})))
+    sent = carried.apply(build_exchange(
+        call("x", {"requestState": "old", "_meta": {"v": "2025-11-25"}}),
+        sent={"Mcp-Session-Id": "<session-1>", "MCP-Protocol-Version": "2025-11-25",
+              "Authorization": "Bearer <secret-2>"}))
+    assert sent.request_headers == {"Mcp-Session-Id": "new", "MCP-Protocol-Version": "2025-06-18"}
+    assert json.loads(sent.request_body)["params"] == {
+        "requestState": "now", "_meta": {"v": "2025-11-25"}}
+    assert json.loads(carried.apply(build_exchange(say({}, "q"))).request_body) == say({}, 7)
+    assert carried.apply(build_exchange(None, request_body=b"{")).request_body == b"{"
+
+
+# =============================================================================================
+# 30. MOCK AND FAULTS
+# =============================================================================================
+def build_asked(message, method="POST", target="/mcp", **headers):
+    """Return a request to a mock."""
+    return mcpkit.MockRequest(method, target, headers, message)
+
+
+def build_mock(*exchanges):
+    """Return a Mock, and what it logs; its sessions are s1, s2, ..."""
+    log, numbers = [], itertools.count(1)
+    return mcpkit.Mock(exchanges, log.append, lambda: f"s{next(numbers)}"), log
+
+
+def list_results(mock, *messages):
+    """Return the results of a mock's answers, or the codes of its errors."""
+    answers = [mock.answer(build_asked(message)).messages[-1] for message in messages]
+    return [answer["result"] if "result" in answer else answer["error"]["code"]
+            for answer in answers]
+
+
+def test_a_mock_finds_the_answer_by_params_then_by_name_then_by_method():
+    def call_tool(name, **arguments):
+        return call("tools/call", {"name": name, "arguments": arguments, "_meta": {"x": 1}})
+
+    mock, log = build_mock(build_exchange(call_tool("a", n=1), say({"is": "a1"})),
+                           build_exchange(call_tool("a", n=2), say({"is": "a2"})),
+                           build_exchange(call_tool("b"), say({"is": "b"})))
+    asked = [call_tool("a", n=2), call_tool("b", n=3), call_tool("a", n=1), call_tool("c"),
+             call("tools/list")]
+    assert list_results(mock, *asked) == [
+        {"is": "a2"}, {"is": "b"}, {"is": "a1"}, {"is": "a1"}, -32601]
+    assert log == ["never recorded: tools/list {}"]
+
+
+def test_a_mock_answers_the_same_request_in_order_and_then_as_last():
+    mock, _ = build_mock(*(build_exchange(call("x"), say({"n": n})) for n in range(3)))
+    assert [result["n"] for result in list_results(mock, *[call("x")] * 5)] == [0, 1, 2, 2, 2]
+
+
+def test_a_mock_answers_with_the_ids_and_the_token_of_who_asks():
+    progress = {"method": "notifications/progress", "params": {"progressToken": 5, "progress": 1}}
+    told = {"method": "notifications/message", "params": {"_meta": {
+        "io.modelcontextprotocol/subscriptionId": 1}}}
+    mock, _ = build_mock(build_streamed(progress, told, say({}), message=call(
+        "x", {"_meta": {"progressToken": 5}})))
+    reply = mock.answer(build_asked(call("x", {"_meta": {"progressToken": "mine"}}, "me")))
+    first, second, answer = reply.messages
+    assert (first["params"]["progressToken"], answer["id"]) == ("mine", "me")
+    assert second["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "me"}
+    sent = b"".join(reply.parts)
+    assert [json.loads(event.data) for event in SSEParser().feed(sent)] == list(reply.messages)
+
+
+def test_a_mock_gives_each_client_a_session_of_its_own():
+    mock, _ = build_mock(build_exchange(call("initialize"), say({}), headers={
+        "mcp-session-id": "<session-1>", "x-other": "1", "date": "<http-date>"}))
+    replies = [mock.answer(build_asked(call("initialize"))) for _ in range(2)]
+    assert [reply.headers for reply in replies] == [
+        {"Mcp-Session-Id": name, "X-Other": "1"} for name in ("s1", "s2")]
+
+
+@table("asked, status, count", {
+    "a modern request": (build_asked(call("x", {"_meta": META})), 404, 1),
+    "a legacy request": (build_asked(call("x")), 200, 1),
+    "a notification": (build_asked({"method": "n"}), 202, 1),
+    "a response": (build_asked(say({})), 202, 0),
+    "a GET": (build_asked(None, "GET"), 405, 1),
+    "a DELETE": (build_asked(None, "DELETE"), 200, 1),
+    "a document": (build_asked(None, "GET", "/.well-known/x"), 404, 1)})
+def test_what_was_never_recorded_is_refused_and_logged(asked, status, count):
+    mock, log = build_mock(build_exchange(call("y"), say({})))
+    assert (mock.answer(asked).status, len(log)) == (status, count)
+
+
+def test_a_mock_keeps_what_is_no_message_as_it_was():
+    page = build_exchange(call("x"), b"<html>", 401, {"content-type": "text/html"})
+    silent = build_exchange(call("y"), status=None, headers={}, error="connection: closed")
+    stream = build_streamed(say({}), message=call("z"), error="connection: closed")
+    stream = stream._replace(answer=b": hi\n\nid: 7\n" + stream.answer + b"data: half")
+    document = build_exchange(None, b"{}", method="GET", url="http://h/.well-known/x")
+    mock, _ = build_mock(page, silent, stream, document)
+    replies = [mock.answer(build_asked(call(name))) for name in "xyz"]
+    assert (replies[0].status, replies[0].headers, replies[0].parts) == (
+        401, {"Content-Type": "text/html"}, (b"<html>",))
+    assert (replies[1].is_raw, replies[1].parts) == (True, (mcpkit.ConnectionAction.HANG_UP,))
+    assert list(replies[2].parts)[0] == b": hi\n\n"
+    assert list(replies[2].parts)[1].startswith(b"id: 7\nevent: message\ndata: {")
+    assert list(replies[2].parts)[2:] == [b"data: half", mcpkit.ConnectionAction.HANG_UP]
+    assert mock.answer(build_asked(None, "GET", "/.well-known/x")).messages == ({},)
+
+
+def test_a_transcript_of_one_transport_answers_over_the_other():
+    mock, _ = build_mock(
+        build_exchange(call("x"), say({"n": 1})), build_exchange(call("w"), b"no", 403),
+        build_line_exchange(call("y"), b"hello", json.dumps({
+            "jsonrpc": "2.0", "method": "n", "params": {}}).encode(), json.dumps(
+                say({"n": 2})).encode()),
+        build_line_exchange({"method": "notifications/z"}))
+    line = mock.answer(build_asked(call("x", None, 7), "stdio"))
+    assert list(mcpkit.format_reply_lines(line)) == [
+        b'{"jsonrpc":"2.0","id":7,"result":{"n":1}}\n']
+    refused = mock.answer(build_asked(call("w"), "stdio"))
+    assert "HTTP 403" in refused.messages[0]["error"]["message"]
+    own = mock.answer(build_asked(call("y", None, 7), "stdio"))
+    assert list(own.parts)[0] == b"hello\n" and own.messages[-1]["id"] == 7
+    told = mock.answer(build_asked(call("y")))
+    assert told.is_stream and told.headers == {"Content-Type": "text/event-stream"}
+    assert mock.answer(build_asked({"method": "notifications/z"})).status == 202
+
+
+def test_a_question_is_followed_by_the_wait_for_its_answer():
+    question = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
+    lines = [json.dumps(part).encode() for part in (question, say({}))]
+    mock, _ = build_mock(build_streamed(question, say({}), message=call("x")),
+                         build_line_exchange(call("y"), *lines))
+    for asked in (build_asked(call("x")), build_asked(call("y")), build_asked(call("y"), "stdio")):
+        assert list(mock.answer(asked).parts)[1] == mcpkit.WaitForReply("q")
+
+
+AT_MCP = collections.namedtuple("Policy", "path")("/mcp")      # for `ask` and LiveStream
+
+
+@contextlib.contextmanager
+def spoiling(*names, source=None, **options):
+    """Serve pong, or a source, with faults."""
+    source = source or functools.partial(mcpkit.answer_by_server, mcpkit.build_pong_server())
+    faults = [mcpkit.FAULTS[name] for name in names]
+    with mcpkit.MockService(mcpkit.Spoiler(source, faults, **options)) as service:
+        service.policy = AT_MCP
+        yield service
+
+
+# What a client says of each fault of HTTP, and what the probe's report says. Where it is None, all
+# works as if nothing was; a client's word may also be one of its warnings.
+HTTP_FAULTS = {
+    "crlf": (None, None), "cut-crlf": (None, None), "line-separators": (None, None),
+    "no-space": (None, None), "many-data-lines": (None, None), "other-events": (None, None),
+    "comments": (None, None), "priming-event": (None, None), "cut-characters": (None, None),
+    "open-stream": (None, None), "slow": (None, None), "duplicate-answers": (None, None),
+    "unfinished-event": ("bytes of an unfinished event were discarded",) * 2,
+    "huge-event": (None, "the answer is larger than 4,194,304 bytes"),
+    "lost-answer": ("the stream ended before the response to request 1",) * 2,
+    "reset": ("reset the connection, before the response to request 1",) * 2,
+    "silent-stream": ("headers received (HTTP 200), then no data",) * 2,
+    "only-comments": ("bytes without an answer",) * 2,
+    "endless-stream": ("the answer is larger than",) * 2,
+    "broken-off": ("the stream ended before the response to request 1",) * 2,
+    "foreign-id": ("has the id 987654321, which is not that of the request",) * 2,
+    "id-as-string": ('has the id "', 'has the id "'),
+    "batch": (None, None),
+    "wrong-envelope": ('"jsonrpc" must be "2.0", but is 1.0',) * 2,
+    "error-without-id": ("error -32602: bad cursor",) * 2,
+    "not-a-number": ("NaN is not JSON",) * 2,
+    "cut-json": ("of JSON) cannot be read",) * 2,
+    "login-page": ("text/html: <html><title>Sign in", "a web page titled 'Sign in'"),
+    "plain-text": ("HTTP 200, text/plain",) * 2,
+    "error-in-400": ("error -32602 (HTTP 400): bad cursor",) * 2,
+    "type-in-capitals": (None, None), "202-with-body": (None, None),
+    "204-for-202": (None, "notifications/initialized was answered with HTTP 204"),
+    "200-for-202": (None, "notifications/initialized was answered with HTTP 200"),
+    "406": ("HTTP 406", "the server refuses the Accept header"),
+    "no-answer": ("closed the connection without an answer",) * 2,
+    "silence": ("no answer for",) * 2,
+    "short-body": ("closed the connection inside its answer",) * 2,
+    "discover-other-code": (None, "error -32602: Invalid params"),
+    "discover-400": (None, "HTTP 400: the server read the request and refused it"),
+    "discover-404": (None, "HTTP 404"), "discover-405": (None, "HTTP 405"),
+    "discover-nothing": (None, "HTTP 200, application/json: {}"),
+    "discover-401": ("the server wants authorization (HTTP 401)", "HTTP 401 with a challenge"),
+    "legacy-versions": (None, "does not speak the modern era"),
+    "no-versions": ("supportedVersions must be a list of versions, but is []",) * 2,
+    "future-versions": ("2099-01-01",) * 2,
+    "header-mismatch": ("error -32020",) * 2,
+    "missing-capability": ("sampling",) * 2,
+    "unknown-version": ("the server chose protocolVersion 2099-01-01",) * 2,
+    "version-refused": ("HTTP 400, text/plain: Unsupported protocol version",
+                        "the server does not speak this revision"),
+    "session-lost": ("HTTP 404, text/plain: Session not found",
+                     "the server does not know the session"),
+    "session-lost-once": (None, None), "session-in-small-letters": (None, None),
+    "get-404": (None, None), "get-text": (None, None), "get-empty": (None, None),
+    "no-ping": (None, None),
+    "no-endpoint": ("its first event is hello, not endpoint",) * 2,
+    "endpoint-elsewhere": ("names http://evil.example/m, which is another origin",) * 2,
+    "405": ("HTTP 405", "this path takes no POST"),
+    "redirect-303": ("a POST is not sent on by itself", "HTTP 303"),
+    "redirect-307": (None, "HTTP 307, Location: /mcp/"),
+    "redirect-elsewhere": ("http://other.invalid/mcp, which is another origin",
+                           "location: http://other.invalid/mcp"),
+    "redirect-loop": ("more than 5 redirects", "HTTP 307: the endpoint has moved"),
+    "asks-first": ("elicitation/create: Name?", None),
+    "repeated-cursor": ("the cursor again came a second time", "tools/list has more pages"),
+    "bad-tools": (None, "needs an inputSchema of type"),
+    "bad-parameters": ("tool a-space is left out", None),
+    "foreign-schema": (None, '"http://127.0.0.1:9/x.json" leads to nothing'),
+    "terminal-codes": (None, None),
+    "wrong-output": ("/response: must be a string, but is 5", None),
+    "no-output": ("structuredContent is missing", None),
+    "401": ("HTTP 401), without saying how", "HTTP 401 without a WWW-Authenticate challenge"),
+    "401-challenge": ("HTTP 401), challenge: Negotiate", "/.well-known/no"),
+    "401-page": ("HTTP 401), without saying how", "titled 'Sign in'"),
+    "metadata-lies": ("HTTP 401), challenge: Bearer", "the metadata is of https://other.invalid"),
+    "metadata-page": ("HTTP 401), challenge: Bearer", "no protected resource metadata"),
+    "metadata-500": ("HTTP 401), challenge: Bearer", "HTTP 500"),
+    "ssh": ("does not answer in HTTP: SSH-2.0", "that is an SSH server"),
+    "tarpit": ("no answer for",) * 2,
+    "gzip-bomb": ("the answer is larger than",) * 2,
+    "200-for-all": ("HTTP 200, application/json: {}",) * 2,
+}
+
+
+# The faults that use up a limit of time, which need not be long. It falls between two of the things
+# that come each tenth of a second; all others have more time than they need.
+SILENT_SERVER = ("silence", "silent-stream", "only-comments", "tarpit")
+
+
+def use_all(client):
+    """Do what a client does with pong; return the error or warnings, and the answer of the tool."""
+    try:
+        with client:
+            client.list_tools()
+            result = client.call_tool("pong", {"message": "x"})
+            client.ping()
+        return " ".join(client.warnings) or None, result
+    except MCPKitError as error:
+        return str(error), None
+
+
+@pytest.mark.parametrize("name", HTTP_FAULTS)
+def test_the_client_survives_or_names_each_fault_within_its_time(name):
+    said, started = HTTP_FAULTS[name][0], time.monotonic()
+    limits = {"timeout": 0.45, "max_time": 0.95} if name in SILENT_SERVER else {"timeout": WAIT}
+    with spoiling(name) as service:
+        error, result = use_all(Client(service.url, on_roots=list, max_bytes=8 * 1024 * 1024,
+                                       **limits))
+    assert time.monotonic() - started < WAIT
+    if said is None:
+        assert (error, result["content"][0]["text"]) == (None, '{"response":"pong"}')
+    else:
+        assert said in error
+
+
+@pytest.mark.parametrize("name", HTTP_FAULTS)
+def test_the_probe_survives_or_names_each_fault_within_its_time(name):
+    said = HTTP_FAULTS[name][1]
+    with spoiling(name) as service:
+        report = mcpkit.probe(service.url, timeout=0.95 if name in SILENT_SERVER else WAIT, guess=False)
+    assert report["elapsedMs"] < 1000 * WAIT
+    if said is None:
+        assert report["verdict"] == "pass"
+    else:
+        shown = [check["message"] for check in report["checks"]] + [mcpkit.format_report(report)]
+        assert said in "\n".join(shown)
+
+
+def test_each_fault_has_a_case_a_test_and_an_explanation():
+    kinds = {where: {name for name, fault in mcpkit.FAULTS.items() if fault.where in (where, "both")}
+             for where in ("HTTP", "stdio")}
+    assert kinds["HTTP"] == set(HTTP_FAULTS) and kinds["stdio"] == set(STDIO_FAULTS)
+    for fault in mcpkit.FAULTS.values():
+        assert re.fullmatch(r"C\d\d\d?", fault.case) and fault.meaning[-1] != "."
+    listed = run("mock", "--list-faults").out.splitlines()
+    assert len(listed) == len(mcpkit.FAULTS) >= 40
+    rows = run("mock", "--list-faults", "--json").json
+    assert [row["name"] for row in rows] == list(mcpkit.FAULTS) == [
+        line.split()[0] for line in listed]
+
+
+# The same on stdio.
+STDIO_FAULTS = {
+    "crlf": (None, None), "cut-crlf": (None, None), "line-separators": (None, None),
+    "cut-characters": (None, None), "duplicate-answers": (None, None), "batch": (None, None),
+    "huge-event": (None, "the server sent a line of more than 4,194,304 bytes"),
+    "foreign-id": ("an answer to the id 987654321 came, which was not asked",) * 2,
+    "id-as-string": ('an answer to the id "2" came', 'an answer to the id "1" came'),
+    "error-without-id": ("error -32602: bad cursor",) * 2,
+    "not-a-number": ("no answer for", "not MCP on stdout, line 1: {"),
+    "discover-other-code": (None, "error -32602: Invalid params"),
+    "discover-silent": (None, "it did not answer server/discover"),
+    "discover-late": (None, "it did not answer server/discover"),
+    "legacy-versions": (None, "does not speak the modern era"),
+    "no-versions": ("supportedVersions must be a list of versions, but is []",) * 2,
+    "future-versions": ("2099-01-01",) * 2, "missing-capability": ("sampling",) * 2,
+    "unknown-version": ("the server chose protocolVersion 2099-01-01",) * 2,
+    "no-ping": (None, None), "asks-first": ("elicitation/create: Name?", None),
+    "repeated-cursor": ("the cursor again came a second time", "tools/list has more pages"),
+    "bad-tools": (None, "needs an inputSchema of type"), "bad-parameters": (None, None),
+    "foreign-schema": (None, '"http://127.0.0.1:9/x.json" leads to nothing'),
+    "terminal-codes": (None, None), "no-output": ("structuredContent is missing", None),
+    "wrong-output": ("/response: must be a string, but is 5", None),
+    "junk-lines": (None, "not MCP on stdout, line 1: Server v1 started"),
+    "bad-bytes": (None, "not MCP on stdout, line 1"), "stderr-flood": (None, None),
+    "exit": ("exited with code 3; its last words: fatal: no such tool",) * 2,
+    "stays": (None, None),
+}
+
+
+def mock_command(*words):
+    """Return the command of a mock over stdio."""
+    return [*PROGRAM, "mock", "--stdio", *words]
+
+
+# The seconds that those have whose answers are none; a child takes some time to start.
+STDIO_SECONDS = dict.fromkeys(("foreign-id", "id-as-string", "not-a-number"), 1.5)
+
+
+@pytest.fixture
+def impatient(name, monkeypatch):
+    """Wait for less than usual where a fault makes us wait in vain."""
+    monkeypatch.setattr(mcpkit, "DISCOVER_SECONDS", 1.0)
+    if name == "stays":
+        monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
+
+
+@needs_signals
+@pytest.mark.parametrize("name", STDIO_FAULTS)
+def test_the_client_survives_or_names_each_fault_of_stdio(name, impatient):
+    said = STDIO_FAULTS[name][0]
+    client = Client(mock_command("--fault", name), timeout=STDIO_SECONDS.get(name, WAIT),
+                    discover_timeout=1.0)
+    error, result = use_all(client)
+    if said is None:
+        assert (error, result["content"][0]["text"]) == (None, '{"response":"pong"}')
+    else:
+        assert said in error
+    assert (["Server v1 started"] == [text for _, text in client.junk[:1]]) == (
+        name == "junk-lines")
+
+
+@needs_signals
+@pytest.mark.parametrize("name", STDIO_FAULTS)
+def test_the_probe_survives_or_names_each_fault_of_stdio(name, impatient):
+    said = STDIO_FAULTS[name][1]
+    report = mcpkit.probe(mock_command("--fault", name), timeout=STDIO_SECONDS.get(name, WAIT))
+    if said is None:
+        assert report["verdict"] == "pass"
+    else:
+        assert said in "\n".join([*(check["message"] for check in report["checks"]),
+                                  mcpkit.format_report(report)])
+
+
+ODD_RESULTS = [{}, 5, None, [], {"tools": 5, "_meta": 5, "capabilities": [], "nextCursor": 1}]
+
+
+@pytest.mark.parametrize("method", ["POST", "stdio"])
+def test_faults_spoil_odd_answers_and_those_of_other_faults_too(method):
+    faults, choose = list(mcpkit.FAULTS.values()), random.Random(5)
+    pairs = [(fault,) for fault in faults] + [choose.choices(faults, k=2) for _ in range(200)]
+    for spoilers, asked_for, odd in itertools.product(
+            pairs, ("tools/list", "initialize"), ODD_RESULTS):
+        asked = build_asked(call(asked_for), method)
+        reply = mcpkit.MockReply(200, {"Content-Type": "application/json"}, (say(odd),))
+        for fault in spoilers:
+            reply = fault.spoil(reply, asked)
+        parts = (mcpkit.format_reply_lines(reply) if method == "stdio"
+                 else mcpkit.format_reply(reply, "now"))
+        assert all(part is not None for part in itertools.islice(parts, 5))
+
+
+@pytest.mark.parametrize("name", mcpkit.FAULTS)
+def test_each_fault_can_spoil_whatever_was_recorded(name):
+    fault = mcpkit.FAULTS[name]
+    exchanges = [exchange for sample in ("pong.http", "notes.http", "python-sdk.http", "fastmcp.http")
+                 for exchange in mcpkit.parse_transcript(
+                     (ROOT / "samples" / sample).read_text(encoding="utf-8"))]
+    exchanges += [build_exchange(call("html"), b"<html>", 500), build_exchange(call("none"), status=204),
+                  build_exchange(call("lost"), status=None, headers={}, error="reset")]
+    mock, _ = build_mock(*exchanges)
+    for exchange in exchanges:
+        for method in ("POST", "stdio"):
+            asked = mcpkit.MockRequest(method, "/mcp", {"host": "h"}, mcpkit.find_json(
+                exchange.request_body))
+            reply = fault.spoil(mock.answer(asked), asked)
+            parts = mcpkit.format_reply_lines(reply) if method == "stdio" else (
+                mcpkit.format_reply(reply, "now"))
+            for part in itertools.islice(parts, 20):
+                assert isinstance(part, (bytes, int, float, mcpkit.ConnectionAction, mcpkit.WaitForReply, mcpkit.StderrOutput))
+
+
+def test_faults_of_streams_can_be_combined():
+    with spoiling("other-events", "no-space", "crlf") as service:
+        reply = ask(service, call("tools/list"))
+        assert reply.body.startswith(b"event:ping\r\ndata:ping\r\n\r\n")
+        assert use_all(Client(service.url, timeout=5.0))[0] is None
+
+
+def test_a_rate_and_a_seed_spoil_the_same_answers_each_time():
+    def ask_often(seed):
+        with spoiling("200-for-all", "406", rate=0.5, seed=seed) as service:
+            return [ask(service, call("tools/list"), n=n).status for n in "12345678901234567890"]
+    first = ask_often(7)
+    assert first == ask_often(7) != ask_often(8)
+    assert 2 < first.count(200) < 20 and first.count(406) > 0
+    with spoiling("406", rate=0.0) as service:
+        assert ask(service, call("tools/list")).status == 200
+
+
+@table("words, said", {
+    "a fault that there is not": (["--fault", "crlf,nothing"], "there is no fault nothing"),
+    "one of HTTP on stdio": (["--fault", "405", "--stdio"], "the fault 405 is one of HTTP only"),
+    "one of stdio over HTTP": (["--fault", "exit"], "the fault exit is one of stdio only"),
+    "a rate above 1": (["--fault-rate", "1.5"], "invalid rate value"),
+    "no transcript": (["Makefile"], "Makefile: line 4 is no request"),
+    "no file": (["nowhere"], "nowhere cannot be read")})
+def test_a_mock_that_cannot_be_says_why(words, said):
+    ran = run("mock", *words)
+    assert (ran.code, said in ran.err, ran.err.count("\n")) == (2, True, 1), ran.err
+
+
+# =============================================================================================
+# 31. RECORD AND REPLAY
+# =============================================================================================
+def replay(path, *words, **options):
+    """Run `replay` of a file and return what came of it."""
+    return run("replay", str(path), *words, **options)
+
+
+def test_the_first_transcript_replays_but_for_the_name_of_its_server():
+    with mcpkit.HTTPService(Server("other", stream="always"), port=0) as service:
+        assert "3 · tools/list: different" in replay("samples/pong.http", service.url).out
+    server = mcpkit.build_pong_server()
+    server.stream, server.info["name"] = "always", "docker agent"
+    with mcpkit.HTTPService(server, port=0) as service:
+        ran = replay("samples/pong.http", service.url)
+        assert (ran.code, ran.out) == (1, """\
+1 \u00b7 initialize: different
+  result.serverInfo.name: was mcpkit pong, is docker agent
+2 \u00b7 notifications/initialized: the same
+3 \u00b7 tools/list: the same
+4 \u00b7 tools/call: the same
+4 exchanges: 3 the same, 1 different
+""")
+        ran = replay("samples/pong.http", service.url, "--ignore", "serverInfo", "--json")
+        assert ran.code == 0 and ran.json["same"]
+        ran = replay("samples/pong.http", service.url, "--only", "4")
+        assert (ran.code, ran.out) == (0, "4 \u00b7 tools/call: the same\n"
+                                          "1 exchange: 1 the same\n")
+
+
+def test_a_transcript_of_http_replays_over_stdio_and_one_of_stdio_over_http(tmp_path, pong):
+    assert replay("samples/pong.http", *STDIO).out.endswith("\n4 exchanges: 4 the same\n")
+    lines = [build_line_exchange(call("initialize", {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {
+            "name": "t", "version": "0"}}), json.dumps(say({
+                "protocolVersion": "2025-11-25", "serverInfo": {}, "capabilities": {}})).encode()),
+        build_line_exchange({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        build_line_exchange(call("tools/call", {"name": "pong", "arguments": {"message": ""},
+                                                "_meta": META}, 2))]
+    (tmp_path / "lines").write_text(mcpkit.format_transcript(lines), encoding="utf-8")
+    ran = replay(tmp_path / "lines", pong.url, "--json", "--ignore", "result.capabilities")
+    assert [row["outcome"] for row in ran.json["exchanges"]] == [
+        "different", "the same", "different"]
+    changed = [row["path"] for row in ran.json["exchanges"][0]["differences"]]
+    assert changed == ["result.serverInfo.name", "result.serverInfo.version"]
+    assert ran.json["exchanges"][2]["differences"][1]["is"]["structuredContent"] == {
+        "response": "pong"}
+
+
+def test_an_update_puts_the_answers_of_now_into_the_file(tmp_path, notes):
+    path = tmp_path / "notes.http"
+    opened = build_exchange(call("initialize", {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {
+            "name": "t", "version": "0"}}), sent=JSON_BOTH,
+        headers={"mcp-session-id": "<session-1>"})
+    session = {**JSON_BOTH, "Mcp-Session-Id": "<session-1>", "Authorization": "Bearer <secret-2>"}
+    exchanges = [opened, build_exchange(call("tools/list", None, 2), sent=session,
+                                        title="all of it")]
+    path.write_text(mcpkit.format_transcript(exchanges), encoding="utf-8")
+    assert replay(path, notes.url).code == 1
+    assert replay(path, notes.url, "--update").code == 1
+    text = path.read_text(encoding="utf-8")
+    assert text.count("Mcp-Session-Id: <session-1>") == 2 and text.endswith("}\n")
+    assert "### 2 \u00b7 all of it" in text and "Bearer <secret-2>" in text
+    ran = replay(path, notes.url)
+    assert (ran.code, ran.out.split("\n")[1]) == (0, "2 \u00b7 all of it: the same")
+
+
+@table("words, code, said", {
+    "nobody there": (["samples/pong.http", "http://127.0.0.1:1/mcp"], 4, "connect"),
+    "no file": (["nowhere", "http://127.0.0.1:1/mcp"], 2, "nowhere cannot be read"),
+    "no transcript": (["Makefile", "http://127.0.0.1:1/mcp"], 2, "no request"),
+    "no URL": (["samples/pong.http", "ftp://127.0.0.1/"], 2, "not an http or https URL"),
+    "no such exchange": (["samples/pong.http", "http://127.0.0.1:1/", "--only", "5"], 2,
+                         "there are 4 exchanges")})
+def test_a_replay_that_cannot_be_says_why(words, code, said):
+    ran = replay(*words)
+    assert ran.code == code and said in ran.err and ran.err.count("\n") == 1
+
+
+def test_a_server_that_stops_answering_is_a_difference(tmp_path):
+    with Peer(lambda asked: http_answer(call("x")) if asked.message["id"] == 1 else b"") as peer:
+        path = tmp_path / "two"
+        path.write_text(mcpkit.format_transcript(
+            [build_exchange(call("x", None, n), call("x")) for n in (1, 2)]), encoding="utf-8")
+        ran = replay(path, peer.url)
+    assert ran.code == 1 and "answer: was complete, is connection: 127.0.0.1" in ran.out
+
+
+# ---- mock and record
+
+@contextlib.contextmanager
+def running(*words):
+    """Run a service of mcpkit.py on any port, and stop it; yields its URL."""
+    child = subprocess.Popen([*PROGRAM, *words, "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        yield re.search(r"http://127.0.0.1:\d+\S*", child.stdout.readline()).group()
+    finally:
+        child.terminate()
+        assert child.wait(WAIT) == 0
+        child.stdout.close()
+
+
+def test_a_mock_of_the_first_transcript_satisfies_the_client_and_the_probe():
+    with running("mock", "samples/pong.http") as url:
+        with Client(url, timeout=WAIT) as client:
+            assert (client.protocol_version, client.server_info["name"]) == (
+                "2025-11-25", "mcpkit pong")
+            assert client.call_tool("pong", {"message": "other"})["structuredContent"] == {
+                "response": "pong"}
+        assert mcpkit.probe(url)["verdict"] == "pass"
+    ran = run("call", "pong", "message=x", "--", *mock_command("samples/pong.http"))
+    assert (ran.code, ran.out) == (0, '{"response":"pong"}\n')
+    assert ran.err == ""
+
+
+@contextlib.contextmanager
+def recording(url, path, **options):
+    """Record what is said to a URL."""
+    with mcpkit.RecordService(url, mcpkit.Recorder(str(path)), **options) as service:
+        service.policy = AT_MCP
+        yield service
+
+
+def read_titles(path):
+    """Return what the exchanges of a transcript are about."""
+    return [mcpkit.find_title_of(exchange) for exchange in read_exchanges(path)]
+
+
+def read_exchanges(path):
+    return mcpkit.parse_transcript(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_what_is_recorded_replays_and_answers_like_the_server(era, tmp_path, notes):
+    path = tmp_path / "tape.http"
+    with recording(notes.url, path) as service:
+        with Client(service.url, era=era, timeout=WAIT, on_roots=list) as client:
+            saved = client.call_tool("add_note", {"text": "milk"})["structuredContent"]
+            with pytest.raises(MCPError):
+                client.read_resource("notes://none")
+    titles = read_titles(path)
+    assert titles == (["initialize", "notifications/initialized", "GET", "tools/call",
+                       "resources/read", "DELETE"] if era == "legacy" else [
+                           "server/discover", "tools/call", "resources/read"])
+    with mcpkit.HTTPService(load_sample("notes.py"), port=0) as fresh:
+        ran = replay(path, fresh.url)
+    assert ran.code == 0, ran.out
+    with running("mock", str(path)) as url, Client(url, era=era, timeout=WAIT, on_roots=list
+                                                   ) as client:
+        assert client.call_tool("add_note", {"text": "milk"})["structuredContent"] == saved
+        with pytest.raises(MCPError):
+            client.read_resource("notes://none")
+
+
+def build_curious_server():
+    """Return a server whose tool asks, tells and then answers."""
+    server = Server("curious", sessions=True)
+
+    @server.tool
+    def book(ctx: Context) -> str:
+        ctx.progress(1, 2)
+        ctx.log("info", "asking")
+        return ctx.elicit("Which day?", {"type": "object", "properties": {
+            "day": {"type": "string"}}}).content["day"]
+    return server
+
+
+@pytest.mark.parametrize("transport", ["HTTP", "stdio"])
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_questions_of_a_server_are_recorded_replayed_and_asked_again(era, transport, tmp_path):
+    path = tmp_path / "tape.http"
+    (tmp_path / "curious.py").write_text(
+        "from mcpkit import Context, Server\n" + inspect_source(build_curious_server)
+        + "\nserver = build_curious_server()\n")
+    command = [*PROGRAM, "serve", str(tmp_path / "curious.py"), "--stdio"]
+
+    def book(target):
+        with Client(target, era=era, timeout=WAIT, on_elicit=lambda params: {"day": "Monday"}
+                    ) as client:
+            return client.call_tool("book", on_progress=lambda *_: None)["content"][0]["text"]
+
+    with contextlib.ExitStack() as stack:
+        if transport == "stdio":
+            assert book([*PROGRAM, "record", "--out", str(path), "--", *command]) == "Monday"
+            target = ["--", *command]
+        else:
+            service = stack.enter_context(mcpkit.HTTPService(build_curious_server(), port=0))
+            with recording(service.url, path) as recorder:
+                assert book(recorder.url) == "Monday"
+            target = [service.url]
+        ran = replay(path, *target)
+        assert ran.code == 0, ran.out
+    assert book(mock_command(str(path))) == "Monday"
+    with running("mock", str(path)) as url:
+        assert book(url) == "Monday"
+
+
+def test_a_recorded_stream_is_handed_on_as_it_comes(tmp_path):
+    more = threading.Event()
+
+    def answer(asked):
+        yield (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Odd: 1\r\n"
+               b"Connection: close\r\n\r\n" + mcpkit.format_event('{"n":1}'))
+        assert more.wait(WAIT)
+        yield mcpkit.format_event('{"n":2}')
+
+    with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
+        with LiveStream(service, call("x")) as live:
+            assert live.response.getheader("X-Odd") == "1"
+            assert live.next_message() == {"n": 1}
+            more.set()
+            assert live.next_message() == {"n": 2} and live.next_event() is None
+    exchange, = read_exchanges(tmp_path / "tape")
+    assert (exchange.error, exchange.is_stream, exchange.answer.count(b"data: ")) == (None, True, 2)
+
+
+def test_a_client_that_goes_away_ends_the_exchange_that_is_recorded(tmp_path, notes):
+    with recording(notes.url, tmp_path / "tape") as service:
+        with listen(service, {"toolsListChanged": True}) as live:
+            assert live.next_message()["method"] == "notifications/subscriptions/acknowledged"
+    exchange, = read_exchanges(tmp_path / "tape")
+    assert exchange.error == "the client went away"
+    wait_until(lambda: not notes.mcp.listeners)
+
+
+def test_what_cannot_be_reached_is_a_502_and_on_record(tmp_path):
+    with recording("http://127.0.0.1:1/mcp", tmp_path / "tape") as service:
+        reply = ask(service, call("x"))
+        assert reply.status == 502 and b"nothing listens at 127.0.0.1:1" in reply.body
+    exchange, = read_exchanges(tmp_path / "tape")
+    assert exchange.status is None and "nothing listens" in exchange.error
+
+
+def test_a_page_of_another_name_is_not_let_in_by_a_recorder_or_a_mock(tmp_path, pong):
+    with recording(pong.url, tmp_path / "tape") as recorder, spoiling() as mock:
+        for service in (recorder, mock):
+            assert ask(service, call("tools/list"), Host="evil.example").status == 403
+            assert ask(service, call("tools/list")).status == 200
+    assert read_titles(tmp_path / "tape") == ["tools/list"]
+
+
+def test_a_tape_that_cannot_be_written_does_not_end_the_talk(tmp_path, pong, capsys):
+    (tmp_path / "folder").mkdir()
+    with recording(pong.url, tmp_path / "folder" / "tape") as service:
+        shutil.rmtree(tmp_path / "folder")
+        assert ask(service, call("tools/list")).status == 200
+    assert "tape cannot be written: No such file" in capsys.readouterr().err
+
+
+def test_a_recorder_takes_the_place_of_its_server_in_headers(tmp_path):
+    def answer(asked):
+        assert asked.headers["host"] == f"127.0.0.1:{peer.port}"
+        return http_answer(b"", "307 Moved", "text/plain", f"Location: {peer.url}/", "X-A: 1",
+                           "X-A: 2")
+    with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
+        reply = ask(service, call("x"))
+        assert reply.headers["location"] == service.url + "/" and reply.headers["x-a"] == "1, 2"
+
+
+def test_a_tape_is_in_the_order_in_which_exchanges_began(tmp_path):
+    tape = mcpkit.Recorder(str(tmp_path / "tape"))
+    begun = [tape.begin() for _ in range(3)]
+    assert begun == sorted(set(begun))
+    for number in (1, 0, 2):
+        tape.put(begun[number], build_exchange(call(f"m{number}"), b"a" * number))
+        text = (tmp_path / "tape").read_text(encoding="utf-8")
+        assert mcpkit.format_transcript(mcpkit.parse_transcript(text)) + "\n" == text
+    assert read_titles(tmp_path / "tape") == ["m0", "m1", "m2"]
+    tape.put(begun[1], build_exchange(call("again")))
+    assert read_titles(tmp_path / "tape") == ["m0", "again", "m2"]
+
+
+TOLD_CHANGES = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}\n'
+
+
+def put_lines(tape, count):
+    """Have a server tell much before it answers; return what is on tape before that, and after."""
+    lines = mcpkit.LineTape(mcpkit.Recorder(str(tape)))
+    lines.hear_client(json.dumps(call("tools/call")).encode() + b"\n")
+    for _ in range(count):
+        lines.hear_server(TOLD_CHANGES)
+    lines.close()
+    before, = read_exchanges(tape)
+    lines.hear_server(json.dumps(say({})).encode() + b"\n")
+    after, = read_exchanges(tape)
+    return before, after
+
+
+def test_all_that_a_stdio_server_tells_is_on_tape_at_the_end(tmp_path):
+    before, after = put_lines(tmp_path / "tape", 100)
+    assert before.answer.count(b'"progress":') == 100
+    assert after.answer == before.answer + b"\n" + json.dumps(say({})).encode()
+
+
+def test_a_stdio_server_that_tells_much_is_recorded_in_time_that_grows_with_it(tmp_path):
+    assert is_linear(lambda count: put_lines(tmp_path / "tape", count), lambda size: size, 100)
+
+
+@pytest.mark.parametrize("words", [
+    ["list"], ["call", "pong", "message=x"], ["send", "tools/list"], ["probe"]], ids=str)
+def test_every_command_of_the_client_writes_a_transcript(words, tmp_path, pong):
+    path = str(tmp_path / "tape.http")
+    target = [words[0], pong.url, *words[1:]]
+    assert run(*target, "--transcript", path, "--header", "X-Token: 1234567").code == 0
+    exchanges = read_exchanges(tmp_path / "tape.http")
+    assert len(exchanges) > 1 and exchanges[0].request_headers["X-Token"] == "<secret-1>"
+    assert replay(path, pong.url, "--header", "X-Token: 1").code == 0
+    assert run(*words, "--transcript", path, *STDIO).code == 0
+    assert {exchange.method for exchange in read_exchanges(tmp_path / "tape.http")} == {"stdio"}
+
+
+@table("words, code, said", {
+    "nothing to record": (["--out", "x"], 2, "the URL of a server, or --"),
+    "no URL": (["pong", "--out", "x"], 2, "not an http or https URL"),
+    "nowhere to write": (["http://127.0.0.1:1/", "--out", "/no/such/x"], 2, "cannot be written"),
+    "no command": (["--out", "/dev/null", "--", "/no/such"], 4, "cannot start")})
+def test_a_recording_that_cannot_be_says_why(words, code, said):
+    ran = run("record", *words)
+    assert (ran.code, said in ran.err, ran.err.count("\n")) == (code, True, 1), ran.err
+
+
+# =============================================================================================
+# DOCUMENTS
+# =============================================================================================
 # ---- the documents that the product makes true
 
 def test_the_pong_transcript_replays_on_the_pong_server():
@@ -16839,7 +16799,7 @@ def test_the_bench_shows_each_cost_that_grows_by_size():
     assert len(costs) == 9 and all(len(by_size) == 2 for by_size in costs.values())
 
 
-WRONG_ANSWERS = {
+WRONG_COMMANDS = {
     "an error": http_answer(b'{"id":1,"error":{"code":-1,"message":"pong"}}'),
     "a tool's error": http_answer(b'{"id":1,"result":{"isError":true,"content":"pong"}}'),
     "another status": http_answer(b"pong", "500 Internal Server Error"),
@@ -16847,7 +16807,7 @@ WRONG_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("answer", list(WRONG_ANSWERS.values()), ids=list(WRONG_ANSWERS))
+@pytest.mark.parametrize("answer", list(WRONG_COMMANDS.values()), ids=list(WRONG_COMMANDS))
 def test_a_wrong_answer_ends_the_bench(answer, users_module):
     bench = users_module((ROOT / "samples" / "bench.py").read_text(encoding="utf-8"), False)
     with Peer(lambda asked: answer) as peer:
@@ -17009,6 +16969,9 @@ def test_the_everything_client_says_in_one_line_why_it_cannot():
     assert stderr.startswith("everything_client: connect: nothing listens")
 
 
+# =============================================================================================
+# INTEROPERABILITY
+# =============================================================================================
 # ---- the conformance gate: the suite's exit code forgives, so the checks files are judged
 
 def load_script(name):
@@ -17367,14 +17330,14 @@ from typing import List, Literal
 from mcpkit import Context, Elicitation, Roots, Sampling, Server
 server = Server("asking", sessions=True)
 
-class Color(enum.Enum):
+class Shade(enum.Enum):
     RED = "red"
     BLUE = "blue"
 
 @dataclasses.dataclass
 class Order:
     item: str
-    color: Color = Color.RED
+    color: Shade = Shade.RED
     count: int = 1
     day: datetime.date = datetime.date(2024, 1, 1)
     extras: List[Literal["bag", "bow"]] = dataclasses.field(default_factory=list)
@@ -17763,7 +17726,7 @@ ASKED_LINKS = [(transport, era) for transport in (*APP_OPTIONS, "stdio")
                for era in ("legacy", "modern", "auto")]
 
 # What our client gets: the words that ask for it, and the answer.
-ASKED = {
+ASKED_BY_PEER = {
     "the version that was asked for": (["protocol_version"], Eras("2025-11-25", "2026-07-28")),
     "the name of the server": (["server_info"], {"name": "peer", "version": "9.8.7"}),
     "the capabilities": (["capabilities"], {"tools": {}, "resources": {}, "prompts": {}}),
@@ -17818,7 +17781,7 @@ def hold_asked_talk(peers, peer, transport, era):
                        discover_timeout=PEER_SECONDS / 3,
                        on_notification=lambda *words: told.append(words),
                        observe=exchanges.append) as client:
-        found = {case: ask_peer(client, *words) for case, (words, _) in ASKED.items()}
+        found = {case: ask_peer(client, *words) for case, (words, _) in ASKED_BY_PEER.items()}
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             sums = pool.map(lambda a: ask_peer(client, "call_tool", "add", {"a": a, "b": 0}),
                             range(24))
@@ -17828,10 +17791,10 @@ def hold_asked_talk(peers, peer, transport, era):
 
 @needs_peers
 @each_peer
-@pytest.mark.parametrize("case", ASKED)
+@pytest.mark.parametrize("case", ASKED_BY_PEER)
 def test_interop_our_client_gets_from_a_peers_server(case, peer, peers):
     found = {link: peers.talk(hold_asked_talk, peer, *link)[case] for link in ASKED_LINKS}
-    check_links(ASKED[case][1], found)
+    check_links(ASKED_BY_PEER[case][1], found)
 
 
 @needs_peers
@@ -18713,13 +18676,6 @@ def test_the_fuzzer_knows_each_target_and_makes_a_case_of_what_it_finds(tmp_path
     exec(fuzzer.TESTS.read_text(), kept)
     assert list(kept["FINDINGS"].values()) == [("json", b"\xff'")]
 
-
-def test_each_mutant_breaks_one_place_of_the_file_and_names_a_test_that_there_is():
-    mutants = load_script("mutants")
-    assert mutants.find_faults((ROOT / "mcpkit.py").read_text(encoding="utf-8")) == []
-    unknown = {mutant.test for mutant in mutants.MUTANTS.values()
-               if f"test_{mutant.test}" not in globals()}
-    assert unknown == set() and len(mutants.MUTANTS) >= 40
 
 
 # ---- a second opinion on schemas, where there is one: `make differential` brings it

@@ -91,8 +91,8 @@ MUTANTS = {
         "    if len(lines) > max_headers:", "    if len(lines) > 10 * max_headers:",
         "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
     "a length beside a transfer coding is forgotten": Mutant(
-        "        if length is not None:\n            raise HTTPRefusal(400, \"both",
-        "        if False:\n            raise HTTPRefusal(400, \"both",
+        "        if length is not None:\n            raise HTTPError(400, \"both",
+        "        if False:\n            raise HTTPError(400, \"both",
         "the_length_of_a_body_is_plain_or_refused_before_reading"),
     "a length may have a sign": Mutant(
         "    if not (length.isascii() and length.isdigit()):",
@@ -186,7 +186,7 @@ MUTANTS = {
         "            while len(self._known) > MAX_KNOWN_TOKENS:", "            while False:",
         "the_memory_of_tokens_is_bounded_and_holds_no_token"),
     "a verify that fails lets everybody in": Mutant(
-        '            raise HTTPRefusal(500, "Internal error", code=INTERNAL_ERROR) from None',
+        '            raise HTTPError(500, "Internal error", code=INTERNAL_ERROR) from None',
         '            return Principal("somebody", None)',
         "a_verify_that_fails_lets_nobody_in_and_says_why_in_the_log_only"),
     # 10. SESSIONS AND STREAMS
