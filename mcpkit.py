@@ -397,13 +397,13 @@ def find_status(code: int, era: str) -> int:
 # =============================================================================================
 #   MCPKitError              everything that this file raises on purpose
 #    ├── MCPError            a JSON-RPC error: to be sent, or received from the peer
-#    ├── HTTPError         refused before there was a JSON-RPC message to answer
+#    ├── HTTPError           an HTTP request was refused with a status of its own
 #    ├── ProtocolError       the peer broke a rule of HTTP, JSON-RPC or MCP
 #    ├── TransportError      there was no answer: unreachable, cut off, or too late
-#    ├── QuestionError       the peer asks something that nobody here can answer
+#    ├── QuestionError       the server asks for input, and the client has no answer for it
 #    ├── ToolError           raised by a tool: becomes a result with isError
-#    ├── SchemaError         a JSON Schema or a function signature that cannot be used
-#    └── UsageError          the caller asked for something that makes no sense
+#    ├── SchemaError         a JSON Schema or a function signature cannot be used
+#    └── UsageError          the caller asked for something that is not valid
 
 
 class MCPKitError(Exception):
@@ -416,7 +416,7 @@ class MCPError(MCPKitError):
     """A JSON-RPC error with `code`, `message` and optional `data`.
 
     Raised by a handler it becomes the error response; raised by the client it is the peer's.
-    `http_status` is the status that carried a received one, where there was HTTP.
+    `http_status` is the status that carried a received one, None without HTTP.
     """
 
     kind = "peer"
@@ -424,10 +424,7 @@ class MCPError(MCPKitError):
     def __init__(self, code: int, message: str, data: Any = None,
                  http_status: Optional[int] = None):
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
-        self.http_status = http_status
+        self.code, self.message, self.data, self.http_status = code, message, data, http_status
 
     def __str__(self) -> str:
         status = f" (HTTP {self.http_status})" if self.http_status not in (None, 200) else ""
@@ -437,15 +434,14 @@ class MCPError(MCPKitError):
     def to_wire(self) -> dict:
         """Return the `error` member of a JSON-RPC error response."""
         error = {"code": self.code, "message": self.message}
-        if self.data is not None:
-            error["data"] = self.data
-        return error
+        return error if self.data is None else {**error, "data": self.data}
 
 
 class HTTPError(MCPKitError):
-    """An HTTP request that is answered with a status of its own and goes no further.
+    """An HTTP request is answered with `status`, and goes no further.
 
-    `headers` is a tuple of (name, value) pairs. The body is a JSON-RPC error without an id.
+    `headers` is a tuple of (name, value) pairs for the answer. Its body is the JSON-RPC error
+    `error`, with `code` and `data`, without an id.
     """
 
     kind = "refused"
@@ -453,9 +449,7 @@ class HTTPError(MCPKitError):
     def __init__(self, status: int, message: str, headers: tuple = (),
                  code: int = INVALID_REQUEST, data: Any = None):
         super().__init__(message)
-        self.status = status
-        self.headers = headers
-        self.error = MCPError(code, message, data)
+        self.status, self.headers, self.error = status, headers, MCPError(code, message, data)
 
 
 class ProtocolError(MCPKitError):
@@ -467,18 +461,19 @@ class ProtocolError(MCPKitError):
 class TransportError(MCPKitError):
     """There was no answer: the peer could not be reached, vanished, or took too long.
 
-    `timed_out` says that it was the last of these.
+    `timed_out` is true for the last of these. `layer` is what failed ("name", "tcp", "proxy",
+    "tls", "http", "start"; "" if unknown), `hint` one sentence about what to try, or "".
     """
 
     kind = "transport"
 
-    def __init__(self, text: str, timed_out: bool = False):
+    def __init__(self, text: str, timed_out: bool = False, layer: str = "", hint: str = ""):
         super().__init__(text)
-        self.timed_out = timed_out
+        self.timed_out, self.layer, self.hint = timed_out, layer, hint
 
 
 class QuestionError(MCPKitError):
-    """The server asks something before it answers, and this client has nobody to answer it.
+    """The server asks for input before it answers, and this client has no answer for it.
 
     `questions` maps each key to {"method": ..., "params": ...}.
     """
@@ -505,7 +500,7 @@ class SchemaError(MCPKitError):
 
 
 class UsageError(MCPKitError):
-    """The caller's words make no sense; the text says what would."""
+    """What the caller asked for is not valid; the text says what would be."""
 
     kind = "usage"
 
@@ -513,8 +508,8 @@ class UsageError(MCPKitError):
 def escape_text(text: str, keep: str = "") -> str:
     """Return text in which every character that a terminal would obey is a visible escape.
 
-    That is all but printable ones: controls, escapes, bidirectional and zero-width marks, lone
-    surrogates. Characters in `keep` (say, a newline) stay. What a peer sent is shown only so.
+    Unprintable are controls, escapes, bidirectional and zero-width marks, and lone surrogates.
+    Characters in `keep` (for example a newline) stay. All text of a peer is shown like this.
     """
     if text.isprintable():
         return text
@@ -533,6 +528,11 @@ def shorten(value: Any, limit: int = 200) -> str:
             value = f"a {type(value).__name__} that cannot be shown"
     text = escape_text(value[:limit + 1])
     return text if len(text) <= limit else text[:limit] + "..."
+
+
+def must_be(what: str, wanted: str, value: Any, limit: int = 200) -> str:
+    """Return the text of an error about a value: what it is, what it must be, what was seen."""
+    return f"{what} must be {wanted}, but is {shorten(value, limit)}"
 
 
 # =============================================================================================
