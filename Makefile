@@ -5,7 +5,7 @@ PYTHON ?= python3
 WORK := .work
 PYTEST_ARGS ?= -q
 
-.PHONY: help test test-all layout interop conformance scale schema-suite differential fuzz soak \
+.PHONY: help test test-all core layout interop conformance scale schema-suite differential fuzz soak \
     mutants cover bench bench-peers clean
 
 help:  ## show this list
@@ -22,8 +22,16 @@ test-all:  ## run the tests on each CPython from 3.9 to 3.13 that is found
 	@for python in $(PYTHONS); do \
 	    echo "== $$python"; $(MAKE) --no-print-directory test PYTHON=$$python || exit 1; done
 
-layout:  ## run only the tests that hold the file against its own plan
-	@$(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) test_mcpkit.py -k layout
+layout:  ## hold the file against its own plan, and print its figures
+	@$(call with_pytest,$(PYTHON)) -W error -m pytest -s $(PYTEST_ARGS) test_mcpkit.py -k layout
+
+core: export PYTHONDONTWRITEBYTECODE =
+core:  ## write the file without its extras to .work/core, and run the core's tests on it
+	@mkdir -p $(WORK)/core && cp -R README.md samples $(WORK)/core
+	@sed '/^# EXTRAS/,/^if __name__/{/^if __name__/!d;}' mcpkit.py >$(WORK)/core/mcpkit.py
+	@sed '/^# EXTRAS/,$$d' test_mcpkit.py >$(WORK)/core/test_mcpkit.py
+	@python=$(call with_pytest,$(PYTHON)); case $$python in $(WORK)/*) python=../../$$python; esac; \
+	    cd $(WORK)/core && $$python -W error -m pytest $(PYTEST_ARGS) test_mcpkit.py
 
 interop: $(WORK)/peers/done  ## run the tests against python-sdk, FastMCP and server-everything
 	@MCPKIT_PEERS=$(WORK)/peers $(call with_pytest,$(PYTHON)) -W error -m pytest $(PYTEST_ARGS) \

@@ -17,42 +17,45 @@ or import it:
     from mcpkit import Client, Context, Server, ToolError
 
 *Legacy* means the revisions that open with an `initialize` handshake (up to 2025-11-25), *modern*
-those whose requests stand alone (2026-07-28 and later); both sides speak both. The sections follow
-the way of a request: facts, bytes to message, decision, handler, bytes again; then the same way
-from the client's side; then those who use both. Sections marked "pure" do no input or output and
-know no clock, so they can be read, tested and trusted by themselves.
+those whose requests stand alone (2026-07-28 and later); both sides speak both.
+
+The core comes first and works by itself. Its sections follow a request through the server, then
+through the client; then come the probe and the command line. Each extra, from its banner to the
+next, can be cut off together with those that need it: what is left has fewer commands and options.
+Sections marked "pure" do no input or output and read no clock.
 
 Contents
-     1. PROTOCOL FACTS             pure
-     2. ERRORS                     pure
-     3. JSON-RPC MESSAGES          pure
-     4. SERVER-SENT EVENTS         pure
-     5. HTTP RULES                 pure
-     6. JSON SCHEMA                pure
-     7. TYPES AND SIGNATURES       pure
-     8. REQUEST CHECKS             pure
-     9. SESSIONS AND STREAMS       pure
-    10. INPUT REQUESTS             pure
-    11. SERVER                     pure
-    12. HTTP SERVER
-    14. CLIENT MESSAGES            pure
-    15. HTTP CLIENT
-    16. CLIENT TRANSPORTS
-    17. CLIENT
-    18. PROBE
-    19. COMMAND LINE
-   extras
-    20. ACCESS                     pure
-    21. TASKS
-    22. WORKERS
-    24. LOGIN
-    25. CONFIGURATION FILES
-    26. PROBE RULES                pure
-    27. PROBE DISCOVERY
-    28. REPORTS                    pure
-    29. TRANSCRIPTS                pure
-    30. MOCK AND FAULTS
-    31. RECORD AND REPLAY
+     1. PROTOCOL FACTS        pure   revisions, methods, error codes, limits: one table of each
+     2. ERRORS                pure   the exceptions that this file raises
+     3. JSON-RPC MESSAGES     pure   bytes to a request, notification or response, and back
+     4. SERVER-SENT EVENTS    pure   SSEParser: bytes of a stream to events
+     5. HTTP RULES            pure   reading a head and its headers; how Host and Origin compare
+     6. JSON SCHEMA           pure   checking a value against a schema
+     7. TYPES AND SIGNATURES  pure   a function's annotations to the schemas of a tool
+     8. REQUEST CHECKS        pure   refusing a request: its Host, Origin, path, version, params
+     9. SESSIONS AND STREAMS  pure   legacy sessions, and the messages kept for their readers
+    10. INPUT REQUESTS        pure   a handler asks the client: elicit, sample, roots
+    11. SERVER                pure   Server and Context: a message to the answer of its handler
+    12. HTTP SERVER                  connections, threads, signals, the log
+    14. CLIENT MESSAGES       pure   what an answer means, and which era a server speaks
+    15. HTTP CLIENT                  connections, proxies, certificates, redirects
+    16. CLIENT TRANSPORTS            sending a message and finding its answer, over HTTP or stdio
+    17. CLIENT                       Client: tools, resources, prompts, lists, input requests
+    18. PROBE                        a server tried layer by layer; its verdict and headline
+    19. COMMAND LINE                 commands, options, exit codes
+
+Extras
+    20. ACCESS                pure   callers of a server have tokens and scopes
+    21. TASKS                        calls that go on after their answer
+    22. WORKERS                      several processes serve one port
+    24. LOGIN                        OAuth for the client (needs 20)
+    25. CONFIGURATION FILES          servers named in the files of other programs
+    26. PROBE RULES           pure   the rules of the protocol, tried one by one
+    27. PROBE DISCOVERY              what a host says of its servers (needs 24)
+    28. REPORTS               pure   the probe's report as JUnit or HTML (needs 29)
+    29. TRANSCRIPTS           pure   exchanges in a .http file
+    30. MOCK AND FAULTS              a server played from a transcript (needs 29)
+    31. RECORD AND REPLAY            a transcript written, and played to a server (needs 29, 30)
 """
 from __future__ import annotations
 
