@@ -37,6 +37,7 @@ Contents
     10. INPUT REQUESTS        pure   a handler asks the client: elicit, sample, roots
     11. SERVER                pure   Server and Context: a message to the answer of its handler
     12. HTTP SERVER                  connections, threads, signals, the log
+    13. STDIO SERVER                 messages as lines of standard input and output
     14. CLIENT MESSAGES       pure   what an answer means, and which era a server speaks
     15. HTTP CLIENT                  connections, proxies, certificates, redirects
     16. CLIENT TRANSPORTS            sending a message and finding its answer, over HTTP or stdio
@@ -64,11 +65,12 @@ import binascii
 import contextlib
 import enum
 import functools
-import http
+import http.server
 import json
 import math
 import operator
 import os
+import queue
 import re
 import select
 import socket
@@ -5683,23 +5685,8 @@ CATALOG_PATH, CATALOG_TYPE = "/.well-known/ai-catalog.json", "application/ai-cat
 CARD_PATH, CARD_TYPE = "/server-card", "application/mcp-server-card+json"     # below the endpoint
 CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 PUBLIC_HEADERS = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Methods", "GET"),
-                  ("Access-Control-Allow-Headers", "Content-Type, If-None-Match"),
-                  ("Access-Control-Expose-Headers", "ETag"),
+                  ("Access-Control-Allow-Headers", "Content-Type"),
                   ("Cache-Control", "public, max-age=3600"))
-
-
-def build_document_answer(document: Document, url: str, known: Optional[str]) -> Answer:
-    """Return the Answer to a GET of a document, with an ETag; 304 where `known` names that one.
-
-    `url` is that of the endpoint, `known` the If-None-Match header. Spec: RFC 9110, 13.1.2.
-    """
-    import hashlib
-    data = format_message(document.build(url))
-    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
-    headers = document.headers + (("ETag", tag),)
-    if not {tag, f"W/{tag}", "*"}.isdisjoint(split_list(known or "")):
-        return Answer(304, b"", headers)
-    return Answer(200, data, headers, document.media_type)
 
 
 def build_public_documents(info: dict, path: str) -> Dict[str, Document]:
@@ -5982,8 +5969,9 @@ def build_pong_server() -> Server:
 # =============================================================================================
 # 12. HTTP SERVER
 # =============================================================================================
-# The shell around a Server: sockets, threads, clocks. HTTP with a thread for each connection, and
-# stdio. Everything that decides lies above; here bytes are moved, in time.
+# The shell around a Server: a listening socket, a thread for each connection, clocks and the log.
+# What decides lies above; here bytes are moved, in time. `ThreadedServer` and `RequestHandler` are
+# a server of any kind, `HTTPService` and `HTTPHandler` the one that speaks MCP.
 
 
 def system_runtime() -> Runtime:
@@ -6001,8 +5989,13 @@ def system_runtime() -> Runtime:
 
 
 def draw_id() -> str:
-    """Return an id that nobody can guess: as secrets.token_hex, which brings all of OpenSSL."""
+    """Return an id that cannot be guessed, without the module `secrets`, which loads OpenSSL."""
     return os.urandom(16).hex()
+
+
+def run_handler(function: Callable, arguments: dict) -> Any:
+    """Return what an author's function returns."""
+    return function(**arguments)
 
 
 def start_thread(run: Callable[[], None]) -> None:
@@ -6010,78 +6003,7 @@ def start_thread(run: Callable[[], None]) -> None:
     threading.Thread(target=run, daemon=True).start()
 
 
-class ThreadCache:
-    """Threads that do one job after the other: the one that became idle last gets the next job.
-
-    Who has been idle for IDLE_THREAD_SECONDS ends, so that there are as many as were needed of
-    late. To start a thread costs as much as to answer several requests.
-    """
-
-    def __init__(self) -> None:
-        # Its pop and its remove are one step each: who succeeds has the thread.
-        self._idle: List[CachedThread] = []
-        self._starting = threading.Lock()        # held while a thread is started
-        self._is_closed = False
-
-    def start(self, job: Callable[[], None]) -> None:
-        """Have a job done at once; raises RuntimeError when there is no thread to be had."""
-        if not self._hand_out(job):
-            with self._starting:
-                threading.Thread(target=self._work, args=(CachedThread(job),), daemon=True,
-                                 name="mcpkit-thread").start()
-
-    def give_way(self) -> None:
-        """Wait while a thread is started, as busy ones do between two requests.
-
-        A start needs the interpreter more than once. Among sixty busy threads it comes last each
-        time, and so would the clients that are still to be accepted.
-        """
-        with self._starting:
-            pass
-
-    def close(self) -> None:
-        """Have all threads end: the idle ones now, the others after their jobs."""
-        self._is_closed = True
-        while self._hand_out(lambda: None):      # after which a thread sees that it may go
-            pass
-
-    def _hand_out(self, job: Callable[[], None]) -> bool:
-        """Have an idle thread do a job; return whether there was one."""
-        try:
-            thread = self._idle.pop()
-        except IndexError:
-            return False
-        thread.job = job
-        thread.bell.release()
-        return True
-
-    def _work(self, thread: CachedThread) -> None:
-        while thread.job is not None:
-            thread.job()
-            thread.job = None
-            if not self._is_closed:
-                self._idle.append(thread)
-                self._wait(thread)
-
-    def _wait(self, thread: CachedThread) -> None:
-        """Wait for a job; there is none for a thread that waits in vain."""
-        if not thread.bell.acquire(timeout=IDLE_THREAD_SECONDS):
-            try:
-                self._idle.remove(thread)
-            except ValueError:               # it has just been chosen: its job is on the way
-                thread.bell.acquire()
-
-
-class CachedThread:
-    """A thread of a ThreadCache: what it does, None when idle, and the bell that rings for more."""
-
-    __slots__ = ("job", "bell")
-
-    def __init__(self, job: Callable[[], None]):
-        self.job: Optional[Callable[[], None]] = job
-        self.bell = threading.Lock()         # held, until it rings
-        self.bell.acquire()
-
+# ---- the log
 
 def log_line(text: str) -> None:
     """Write one line for the operator to standard error, controls escaped."""
@@ -6094,9 +6016,9 @@ def log_line(text: str) -> None:
 
 
 def log_entry(text: str) -> None:
-    """Write what may hold the words of a stranger: below its first line they are indented.
+    """Write what may hold the words of a peer: below the first line they are indented.
 
-    So nobody can forge a line of the log, or one of mcpkit's own.
+    So no peer can forge a line of the log.
     """
     log_line(text.replace("\n", "\n  "))
 
@@ -6105,29 +6027,6 @@ def log_exception(text: str) -> None:
     """Write a line and the traceback of the current exception to standard error."""
     import traceback
     log_entry(f"{text}\n{traceback.format_exc()}")
-
-
-def run_handler(function: Callable, arguments: dict) -> Any:
-    """Return what an author's function returns; where it forks, only in the process that called.
-
-    A child that comes back as well would answer the client once more, and go on in our name. It
-    ends here, as a program would that returns, raises or exits.
-    """
-    pid = os.getpid()
-    try:
-        return function(**arguments)
-    finally:
-        if os.getpid() != pid:
-            os._exit(find_exit_code(sys.exc_info()[1]))
-
-
-def find_exit_code(error: Optional[BaseException]) -> int:
-    """Return the code with which Python exits for an exception; log one that is no SystemExit."""
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else int(error.code is not None)
-    if error is not None:
-        log_exception("a child that a handler forked failed")
-    return int(error is not None)
 
 
 class RequestLog:
@@ -6150,183 +6049,451 @@ class RequestLog:
             self._mcp.runtime.log(self._format({"time": moment, **entry}))
 
 
-def is_peer_gone(sock: socket.socket) -> bool:
-    """Return whether the other end has closed its side, without waiting and without reading."""
+# ---- sockets
+
+def _is_ready(sock: socket.socket, direction: str, seconds: float = 0.0) -> bool:
+    """Return whether a socket can be read ("in") or written ("out") within some seconds.
+
+    One that is closed can: whoever reads or writes it finds out.
+    """
     try:
-        if not _is_ready(sock, "in"):
-            return False
-        return sock.recv(1, socket.MSG_PEEK) == b""
+        if hasattr(select, "poll"):          # select.select stops at descriptor 1024 on Unix
+            poller = select.poll()
+            poller.register(sock, select.POLLIN if direction == "in" else select.POLLOUT)
+            return bool(poller.poll(int(seconds * 1000)))
+        sets = ([sock], [], []) if direction == "in" else ([], [sock], [])
+        return any(select.select(*sets, seconds))
     except (OSError, ValueError):
         return True
 
 
 def is_readable(sock: socket.socket, seconds: float) -> bool:
     """Return whether something comes from the other end within some seconds, its end included."""
+    return _is_ready(sock, "in", seconds)
+
+
+def is_peer_gone(sock: socket.socket) -> bool:
+    """Return whether the other end has closed its side, without waiting and without reading."""
     try:
-        return _is_ready(sock, "in", seconds)
+        return _is_ready(sock, "in") and sock.recv(1, socket.MSG_PEEK) == b""
     except (OSError, ValueError):
-        return True                          # it is closed: reading it will say so
+        return True
 
 
-def is_writable(sock: socket.socket) -> bool:
-    """Return whether the other end takes something in now."""
+def shut_down(sock: socket.socket, how: int) -> None:
+    """Wake whoever reads (SHUT_RD) or uses (SHUT_RDWR) a socket in another thread."""
+    with contextlib.suppress(OSError):       # it is closed already
+        sock.shutdown(how)
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; TransportError when it cannot be bound."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        return _is_ready(sock, "out")
-    except (OSError, ValueError):            # its thread has just closed it
-        return False
+        if os.name == "posix":               # elsewhere it lets two servers have one port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(ThreadedServer.request_queue_size)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise TransportError(f"cannot listen on {host}:{port}: "
+                             f"{getattr(error, 'strerror', None) or error}") from None
+    return listener
 
 
-def _is_ready(sock: socket.socket, direction: str, seconds: float = 0.0) -> bool:
-    """Return whether a socket can be read or written now, or within some seconds."""
-    if hasattr(select, "poll"):              # select.select stops at descriptor 1024 on Unix
-        poller = select.poll()
-        poller.register(sock, select.POLLIN if direction == "in" else select.POLLOUT)
-        return bool(poller.poll(int(seconds * 1000)))
-    sets = ([sock], [], []) if direction == "in" else ([], [sock], [])
-    return any(select.select(*sets, seconds))
+def take_listener() -> Optional[socket.socket]:
+    """Return the listening socket that systemd started us with, None if there is none.
 
-
-def _end_input(sock: socket.socket) -> None:
-    """Have whoever reads a socket find its end, once what has arrived is read."""
-    try:
-        sock.shutdown(socket.SHUT_RD)
-    except OSError:                          # it is closed already
-        pass
-
-
-def set_patience(sock: socket.socket, direction: int, seconds: float) -> None:
-    """Have a blocking socket give up after some seconds: SO_RCVTIMEO or SO_SNDTIMEO.
-
-    settimeout would do the same with two more system calls and hand-overs of the interpreter lock
-    for each read and write; it is used only where the kernel's way is spelled differently.
+    It outlives us, so what connects while we are restarted waits. Spec: sd_listen_fds(3).
     """
-    if os.name == "posix":
-        whole = int(seconds)
-        sock.setsockopt(socket.SOL_SOCKET, direction,
-                        struct.pack("ll", whole, int((seconds - whole) * 1e6)))
-    else:
-        sock.settimeout(seconds)
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None
+    listener = socket.socket(fileno=3)
+    os.set_inheritable(3, False)             # the children of tools have no use for it
+    if os.environ.get("LISTEN_FDS") != "1" or listener.family not in (
+            socket.AF_INET, socket.AF_INET6):
+        raise UsageError("a socket unit of systemd gives one ListenStream=, an address with a port")
+    return listener
 
 
-_EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
+class RequestHandler(http.server.BaseHTTPRequestHandler):
+    """One connection of a ThreadedServer: requests are read strictly and each within its time.
 
-
-class SocketReader:
-    """The one reader of requests: heads and bodies from a socket, each within its time.
-
-    Bytes that came beyond what was asked for (pipelined requests) wait in its buffer.
+    A subclass defines `answer` and may override `check` and `refuse`. The server's watcher acts
+    on `read_by` and `send_by`. `send_error` of the base class, which writes HTML, is never called.
     """
 
-    def __init__(self, sock: socket.socket, limits: Limits):
-        self._sock = sock
-        self._limits = limits
-        self._buffer = b""
-        self._is_idle_patience = False       # whether the socket waits for idle_seconds now
+    server: ThreadedServer
+    disable_nagle_algorithm = True
+    channel: Any = None                      # what the watcher looks after while a call runs
+    origin: Optional[str] = None             # the page that may read the answer (CORS)
+
+    def setup(self) -> None:
+        """Begin to be watched."""
+        super().setup()
+        self.read_by = self.send_by = math.inf
+        self.is_late = False
+        self.server.connections[self.request] = self
+
+    def handle_one_request(self) -> None:
+        """Read and answer one request; afterwards the connection is in step, or closed."""
+        self.close_connection = True
+        self.is_http_1_0 = self.omits_body = False
+        self.data = self.head = self.status = self.channel = self.origin = None
+        server = self.server
+        try:
+            with server.starting:            # give way to a connection that gets its thread
+                pass
+            data = self.data = self.read_head()
+            if data is None:
+                return
+            self.omits_body = data.startswith(b"HEAD ")
+            request = self.check(data)
+            self.head = request.head
+            self.is_http_1_0 = request.head.is_http_1_0
+            if server.is_stopping:
+                raise HTTPError(503, "this server is stopping", (("Retry-After", "1"),))
+            if request.expects_continue:
+                self.send_bytes(b"HTTP/1.1 100 Continue\r\n\r\n")
+            body = self.read_body(request.length)
+            self.close_connection = not request.keep_alive
+            self.answer(request, body)
+        except HTTPError as error:
+            # What was not read of this request must never be taken for the next one.
+            self.close_connection = True
+            self.refuse(error)
+            self.drain()
+        except OSError as error:
+            self.close_connection = True
+            server.log_debug(f"connection lost: {error}")
+
+    def check(self, data: bytes) -> CheckedRequest:
+        """Return what the bytes of a head ask for; HTTPError where that is refused."""
+        raise NotImplementedError
+
+    def answer(self, request: CheckedRequest, body: bytes) -> None:
+        """Answer a request."""
+        raise NotImplementedError
+
+    def refuse(self, error: HTTPError) -> None:
+        """Answer a request that is refused; then the connection is closed."""
+        self.send_answer(build_refusal(error))
+
+    # ---- reading
 
     def read_head(self) -> Optional[bytes]:
-        """Return the bytes of the next request's head, None when the client has gone.
+        """Return the bytes of the next head without its blank line, None if the client is gone.
 
-        Waits `idle_seconds` for its first byte and `read_seconds` for all of it.
+        Waits `idle_seconds` for its first byte and `read_seconds` for all of it. What a client
+        sends at once is there at the first look; what comes after the head stays in `rfile`.
         """
-        if not self._buffer and not self._receive(None):
-            return None
-        deadline = 0.0
+        head, limits = b"", self.server.limits
+        self.read_by = idle = time.monotonic() + limits.idle_seconds
         while True:
-            if self._buffer[:2] == b"\r\n":          # RFC 9112, 2.2: empty lines before a request
-                self._buffer = _EMPTY_LINES.sub(b"", self._buffer)
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0 or end > self._limits.max_head:
-                self._check_head(end)
-            if end >= 0:
-                head, self._buffer = self._buffer[:end], self._buffer[end + 4:]
-                return head
-            deadline = deadline or time.monotonic() + self._limits.read_seconds
-            if not self._receive(deadline):
+            data = self.rfile.peek()
+            if self.read_by == idle:
+                self.started, self.is_late = time.monotonic(), False
+                self.read_by = self.started + limits.read_seconds
+            elif self.is_late:
+                raise self._late_error()
+            if not data:
                 return None
-
-    def _check_head(self, end: int) -> None:
-        """Refuse, at once, what is too long or will never be a head."""
-        buffer = self._buffer
-        size = end if end >= 0 else len(buffer)
-        if size > self._limits.max_head:
-            raise HTTPError(431, f"the request line and headers are larger than "
-                              f"{self._limits.max_head:,} bytes")
-        if end < 0 and buffer and not (0x21 <= buffer[0] <= 0x7e or buffer[0] == 0x0d):
-            raise HTTPError(400, "this is not HTTP (a TLS handshake?): the port speaks plain "
-                              "HTTP/1.1")
-        newline = buffer.find(b"\n", 0, size)
-        if newline >= 0 and buffer[newline - 1:newline] != b"\r":
-            raise HTTPError(400, "lines of a head end with CRLF, but one ends with LF alone")
+            head += data
+            while head.startswith(b"\r\n"):  # Spec: RFC 9112, 2.2: empty lines before a request
+                head = head[2:]
+            end = head.find(b"\r\n\r\n")
+            if end < 0 or end > limits.max_head:
+                check_partial_head(head[:end] if end >= 0 else head, end >= 0, limits.max_head)
+                self.rfile.read(len(data))
+            else:
+                self.rfile.read(len(data) - (len(head) - end - 4))
+                return head[:end]
 
     def read_body(self, length: Optional[int]) -> bytes:
-        """Return a body of `length` bytes, or a chunked one when it is None.
+        """Return a body of `length` bytes, or a chunked one if that is None.
 
         Raises HTTPError for broken chunks (400), too much (413), too slow (408), and
-        ConnectionError when the client vanishes in the middle.
+        ConnectionError when the client is gone in the middle.
         """
-        if length is not None and length <= len(self._buffer):
-            body, self._buffer = self._buffer[:length], self._buffer[length:]
-            return body
-        deadline = time.monotonic() + self._limits.read_seconds
-        return (self._read_chunks(deadline) if length is None
-                else self._read_exactly(length, deadline))
+        limits = self.server.limits
+        self.read_by = time.monotonic() + limits.read_seconds
+        if length is None:
+            body = b"".join(self._read_chunks(limits))
+        else:
+            body = self.rfile.read1(length) if length else b""
+            if len(body) < length:
+                parts, left = [body], length - len(body)
+                while left:
+                    parts.append(self._receive(self.rfile.read1(min(left, 1 << 18))))
+                    left -= len(parts[-1])
+                body = b"".join(parts)
+        self.read_by = math.inf
+        return body
 
-    def _read_chunks(self, deadline: float) -> bytes:
-        chunked, parts = ChunkedBody(self._limits.max_headers), []
-        while True:
+    def _read_chunks(self, limits: Limits) -> Iterator[bytes]:
+        chunked = ChunkedBody(limits.max_headers)
+        while not chunked.is_complete:
+            data = self._receive(self.rfile.peek())
             try:
-                part, self._buffer = chunked.feed(self._buffer)
+                part, rest = chunked.feed(data)
             except ValueError as error:
                 raise HTTPError(400, str(error)) from None
-            if chunked.announced > self._limits.max_body:
-                raise refuse_size(self._limits.max_body)
-            parts.append(part)
-            if chunked.is_complete:
-                return b"".join(parts)
-            self._receive_more(deadline)
+            if chunked.announced > limits.max_body:
+                raise refuse_size(limits.max_body)
+            self.rfile.read(len(data) - len(rest))
+            yield part
 
-    def _read_exactly(self, count: int, deadline: float) -> bytes:
-        parts = []
-        while len(self._buffer) < count:
-            parts.append(self._buffer)
-            count -= len(self._buffer)
-            self._buffer = b""
-            self._receive_more(deadline)
-        data, self._buffer = self._buffer[:count], self._buffer[count:]
-        return b"".join([*parts, data]) if parts else data
-
-    def _receive_more(self, deadline: float) -> None:
-        if not self._receive(deadline):
+    def _receive(self, data: bytes) -> bytes:
+        """Return what came of a body, unless it came too late or is the end."""
+        if self.is_late:
+            raise self._late_error()
+        if not data:
             raise ConnectionError("the client closed the connection inside a request")
+        return data
 
-    def _receive(self, deadline: Optional[float]) -> bool:
-        """Take in what comes next; return False at the end. No deadline: the idle time."""
-        if deadline is not None:
-            self._is_idle_patience = False
-            if time.monotonic() >= deadline:
-                raise HTTPError(408, f"the request did not arrive within "
-                                  f"{self._limits.read_seconds:g} s")
-            set_patience(self._sock, socket.SO_RCVTIMEO, max(0.001, deadline - time.monotonic()))
-        elif not self._is_idle_patience:
-            self._is_idle_patience = True
-            set_patience(self._sock, socket.SO_RCVTIMEO, self._limits.idle_seconds)
+    def _late_error(self) -> HTTPError:
+        return HTTPError(408, "the request did not arrive within "
+                              f"{self.server.limits.read_seconds:g} s")
+
+    def drain(self) -> None:
+        """Read away what a refused client still sends, for REFUSED_SECONDS at most.
+
+        Closing at once would reset the connection, and the client would never see why.
+        """
+        with contextlib.suppress(OSError):
+            self.is_late, self.read_by = False, time.monotonic() + REFUSED_SECONDS
+            self.connection.shutdown(socket.SHUT_WR)
+            while not self.is_late and self.rfile.read1(1 << 16):
+                pass
+
+    # ---- writing
+
+    def build_head(self, status: int, headers: tuple) -> bytes:
+        """Return the head of an answer, without the blank line."""
+        server, now = self.server, int(time.time())
+        if server.date[0] != now:
+            server.date = (now, format_http_date(time.gmtime(now)))
+        self.status = status
+        self.close_connection = self.close_connection or server.is_draining
+        return format_head(status, REASONS.get(status, ""), headers, server.date[1], self.origin,
+                           self.close_connection)
+
+    def send_answer(self, answer: Answer, headers: tuple = ()) -> None:
+        """Send head and body in one write: two would wait for each other's acknowledgement."""
+        headers += answer.headers
+        if answer.data:
+            headers = (("Content-Type", answer.media_type),) + headers
+        head = self.build_head(answer.status, headers)
+        length = (b"" if answer.status in BODILESS
+                  else b"Content-Length: %d\r\n" % len(answer.data))
+        self.send_bytes(b"%b%b\r\n%b" % (head, length, b"" if self.omits_body else answer.data))
+
+    def send_bytes(self, data: bytes) -> bool:
+        """Send bytes, each MiB within `read_seconds`; return whether the client still takes them."""
         try:
-            data = self._sock.recv(65536)
-        except (socket.timeout, BlockingIOError):
-            if deadline is None:
-                return False
-            raise HTTPError(408, f"the request did not arrive within "
-                              f"{self._limits.read_seconds:g} s") from None
-        self._buffer = self._buffer + data if self._buffer else data
-        return bool(data)
+            for start in range(0, len(data), ANSWER_STEP_BYTES):
+                self.send_by = time.monotonic() + self.server.limits.read_seconds
+                self.connection.sendall(data[start:start + ANSWER_STEP_BYTES])
+            self.send_by = math.inf
+            return True
+        except OSError as error:
+            self.close_connection = True
+            self.server.log_debug(f"the client went away: {error}")
+            return False
+
+    def watch(self, now: float) -> None:
+        """Act on what takes too long. Called by the watcher, which must never wait."""
+        if now > self.send_by:
+            shut_down(self.connection, socket.SHUT_RDWR)
+        elif now > self.read_by:
+            if self.is_late:                 # since the last look: it reads, and nothing comes
+                shut_down(self.connection, socket.SHUT_RD)
+            self.is_late = True
+        elif self.channel is not None:
+            self.channel.watch(now)
+
+
+def check_partial_head(head: bytes, is_whole: bool, max_bytes: int) -> None:
+    """Refuse, at once, a head that is too long, or the start of one that will never be a head."""
+    if len(head) > max_bytes:
+        raise HTTPError(431, f"the request line and headers are larger than {max_bytes:,} bytes")
+    if not is_whole and head and not (0x21 <= head[0] <= 0x7e or head[0] == 0x0d):
+        raise HTTPError(400, "this is not HTTP (a TLS handshake?): the port speaks plain HTTP/1.1")
+    newline = head.find(b"\n")
+    if newline >= 0 and head[newline - 1:newline] != b"\r":
+        raise HTTPError(400, "lines of a head end with CRLF, but one ends with LF alone")
+
+
+REASONS = {status.value: status.phrase for status in http.HTTPStatus}
+
+
+class ThreadedServer(http.server.ThreadingHTTPServer):
+    """A server on a listening socket; each connection has a thread, and threads are used again.
+
+    `run` serves in this thread until another calls `stop`; as a context manager it serves in a
+    thread of its own and stops at the end of the block.
+    """
+
+    handler_class: type = RequestHandler
+    request_queue_size = 512                 # with 5, as usual, clients wait when many come at once
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, listener: socket.socket, limits: Limits = Limits()):
+        listener.setblocking(False)          # another process may be faster to take a connection
+        # Not the next class: it would bind, and look up the name of this machine.
+        socketserver.BaseServer.__init__(self, listener.getsockname(), self.handler_class)
+        self.socket = listener
+        self.limits = limits
+        self.connections: Dict[socket.socket, Optional[RequestHandler]] = {}
+        self.date = (0, "")                  # of answers, made once a second
+        self.is_draining = False             # each answer is the last of its connection
+        self.is_stopping = False             # what still comes is refused
+        self.stopped = threading.Event()
+        self.starting = threading.Lock()     # held while a thread starts: among many busy ones it
+        self._jobs: Any = queue.SimpleQueue()        # would come last, and its client with it
+        self._idle: List[None] = []          # as many as threads wait for a job that is not put yet
+        self._turned_away: deque = deque()   # connections too many, with the time to close them
+        threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
+
+    def __enter__(self) -> Any:
+        threading.Thread(target=self.serve_forever, args=(STOP_LOOK_SECONDS,), daemon=True,
+                         name="mcpkit-http").start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+    def run(self) -> None:
+        """Serve until `stop` is called from another thread."""
+        self.serve_forever(0.1)
+
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Free the address, take no more requests and end open streams.
+
+        A connection that is busy may end with its answer. Then running calls see `ctx.cancelled`
+        and have `seconds` to answer, or an error goes out in their place. The rest is cut.
+        """
+        self.is_draining = True
+        self.shutdown()
+        self.server_close()
+        self._wait_for_connections(DRAIN_SECONDS)
+        self.is_stopping = True
+        self.stopped.set()
+        for connection, handler in list(self.connections.items()):
+            if handler is not None and handler.channel is not None:
+                handler.channel.close()
+            shut_down(connection, socket.SHUT_RD)
+        self._wait_for_connections(seconds)
+        for handler in list(self.connections.values()):
+            if handler is not None and handler.channel is not None:
+                handler.channel.abandon()
+        while self._idle:
+            self._idle.pop()
+            self._jobs.put(())
+
+    def _wait_for_connections(self, seconds: float) -> None:
+        deadline, tick = time.monotonic() + seconds, threading.Event()
+        while self.connections and time.monotonic() < deadline:
+            tick.wait(0.01)
+
+    def get_request(self) -> Tuple[Any, Any]:
+        """Accept a connection; without descriptors for one, wait a little instead of spinning."""
+        try:
+            connection, address = super().get_request()
+        except BlockingIOError:                   # another process has been faster
+            raise
+        except OSError as error:
+            self.log_debug(f"cannot accept a connection: {error}")
+            self.stopped.wait(0.05)
+            raise
+        connection.setblocking(True)              # the BSDs hand down that the listener is not
+        return connection, address
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Have an idle thread serve a connection, or a new one; or refuse one too many."""
+        if len(self.connections) >= self.limits.max_connections:
+            self._turn_away(request)
+            return
+        self.connections[request] = None
+        try:
+            self._idle.pop()
+        except IndexError:
+            try:
+                with self.starting:
+                    threading.Thread(target=self._work, args=(request, client_address), daemon=True,
+                                     name="mcpkit-thread").start()
+            except RuntimeError:                  # no thread to be had
+                del self.connections[request]
+                self._turn_away(request)
+        else:
+            self._jobs.put((request, client_address))
+
+    def _work(self, *job: Any) -> None:
+        """Serve connections, one after the other, until none comes for IDLE_THREAD_SECONDS."""
+        while job:
+            self.process_request_thread(*job)
+            if self.is_stopping:
+                return
+            self._idle.append(None)
+            try:
+                job = self._jobs.get(timeout=IDLE_THREAD_SECONDS)
+            except queue.Empty:
+                try:
+                    self._idle.pop()
+                    return
+                except IndexError:                # a job has just been given to this thread
+                    job = self._jobs.get()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, and count it out."""
+        super().shutdown_request(request)
+        self.connections.pop(request, None)
+
+    def _turn_away(self, request: socket.socket) -> None:
+        """Answer a connection too many at once, and have the watcher close it.
+
+        Closed now, it would be reset for what it has sent, and its client never see the answer.
+        """
+        body = build_refusal(HTTPError(503, f"there are {self.limits.max_connections} connections "
+                                            "already: try again soon")).data
+        with contextlib.suppress(OSError):
+            request.setblocking(False)
+            request.send(b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                         b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+                         % (len(body), body))
+            request.shutdown(socket.SHUT_WR)
+        self._turned_away.append((time.monotonic() + TURNED_AWAY_SECONDS, request))
+        if len(self._turned_away) > MAX_TURNED_AWAY:
+            self._turned_away.popleft()[1].close()
+
+    def _watch(self) -> None:
+        """Look after connections four times a second, until the server stops."""
+        while not self.stopped.wait(0.25):
+            now = time.monotonic()
+            for handler in list(self.connections.values()):
+                if handler is not None:
+                    handler.watch(now)
+            with contextlib.suppress(IndexError):
+                while self._turned_away[0][0] <= now:
+                    self._turned_away.popleft()[1].close()
+        while self._turned_away:
+            self._turned_away.popleft()[1].close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what should never happen; the other connections go on."""
+        log_exception("a connection failed")
+
+    def log_debug(self, text: str) -> None:
+        """Write a line for whoever looks for a fault; here none is written."""
 
 
 class HTTPChannel(Channel):
     """The answer to one request: a JSON object, or an event stream once there is something to
     stream. Its lock covers everything that writes, since the watcher may be the first to.
 
-    The stream of a legacy call with a session is kept in a Stream as well: when the connection
-    is lost, or given up by `close_stream`, the call goes on and the client may come back for it.
+    The stream of a call in a session of 2025-11-25 is kept in a Stream as well: when the
+    connection is lost, or closed by `close_stream`, the call goes on and its client may come back.
     """
 
     def __init__(self, handler: HTTPHandler, can_stream: bool, caller: Optional[Session] = None):
@@ -6339,11 +6506,16 @@ class HTTPChannel(Channel):
         self._is_streaming = False           # guarded by _lock, as the three below
         self._is_finished = False
         self._is_broken = False              # nothing can be written any more
-        self._kept: Optional[Stream] = None  # where the stream of a call can be resumed
+        self._kept: Optional[Stream] = None  # what the client may resume
         self._followed: Optional[Stream] = None
         if handler.principal is not None:
             self.principal, self.access = handler.principal, handler.server.policy.access
         self.value: Any = None               # the message that is being answered
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the service is about to end."""
+        return self._handler.server.is_stopping
 
     def send(self, message: dict) -> None:
         """Send a message; the first makes the answer an event stream."""
@@ -6359,18 +6531,12 @@ class HTTPChannel(Channel):
             self.session = server.sessions.create(version, client_info, client_capabilities,
                                                   self._handler.owner)
 
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the service is about to end."""
-        return self._handler.server.is_stopping
-
     def finish(self, answer: Answer) -> None:
         """Send the answer, as the last event of the stream if there is one."""
         with self._lock:
             self._finish(answer)
 
     def _finish(self, answer: Answer) -> None:
-        """Send the answer, unless there was one already. Holds the lock."""
         handler = self._handler
         if self._is_finished:
             return
@@ -6378,7 +6544,7 @@ class HTTPChannel(Channel):
         if self._is_streaming:
             self._write_message(answer.data.decode("ascii"), last=True)
         elif self.can_stream and answer.status == 200 and handler.server.mcp.stream == "always":
-            self._write_stream(format_event(answer.data.decode("ascii")), last=True)
+            self._write(format_event(answer.data.decode("ascii")), last=True)
         else:
             handler.send_answer(answer, self._session_header())
 
@@ -6390,8 +6556,8 @@ class HTTPChannel(Channel):
         self._followed = stream
         stream.attach(self, after)
         with self._lock:
-            self._write_stream(b"")
-        while not self.cancelled and self._handler.is_still_welcome():
+            self._write(b"")
+        while not self.cancelled and self._handler.recheck():
             messages = stream.read(self, KEEP_ALIVE_SECONDS)
             if messages is None:
                 break
@@ -6399,7 +6565,7 @@ class HTTPChannel(Channel):
                             for event_id, text in messages)
             if data:
                 with self._lock:
-                    self._write_stream(data)
+                    self._write(data)
         if stream.has_outrun(self):
             self._hang_up()
             return False
@@ -6409,8 +6575,8 @@ class HTTPChannel(Channel):
         """Close the connection but not the stream: the client will be back."""
         with self._lock:
             if self.can_stream and not self._is_finished and not self._is_broken:
-                self._open_kept()
-                self._write_stream(format_event("", None, None, retry_ms), last=True)
+                self._begin()
+                self._write(format_event("", None, None, retry_ms), last=True)
                 self._kept.detach(self)
                 self._hang_up()
 
@@ -6425,16 +6591,16 @@ class HTTPChannel(Channel):
         """Write the end of a stream that has no answer."""
         with self._lock:
             self._is_finished = True
-            self._write_stream(b"", last=True)
+            self._write(b"", last=True)
 
     def abandon(self) -> None:
-        """Answer in the place of a handler that takes too long. Never waits, as `watch` does.
+        """Answer in the place of a handler that takes too long; never waits.
 
         What only follows a stream is about to end by itself.
         """
         if self._followed is None and self._lock.acquire(blocking=False):
             try:
-                if is_writable(self._handler.connection):
+                if _is_ready(self._handler.connection, "out"):
                     self._finish(build_stopped_answer(self.value))
             finally:
                 self._lock.release()
@@ -6443,68 +6609,64 @@ class HTTPChannel(Channel):
     def watch(self, now: float) -> None:
         """See to a request that takes its time: is the client there, does it know we are?
 
-        Called by the watcher, which must never wait: a channel that is busy is left alone.
+        This is all there is of slow calls: after a second the answer becomes a stream, later a
+        comment keeps it alive, and a client that is gone is noticed. The watcher must never
+        wait, so a channel that is busy is left alone.
         """
         if self._followed is not None and self._followed.has_outrun(self):
             self._hang_up()
         if not self._lock.acquire(blocking=False):
             return
         try:
+            connection = self._handler.connection
             if self._is_finished or self._is_broken or self.cancelled:
                 return
-            if is_peer_gone(self._handler.connection):
+            if is_peer_gone(connection):
                 # Or it has only shut its sending side: the answer is tried all the same.
                 self._lose_client()
-            elif self._is_due(now) and is_writable(self._handler.connection):
-                self._open_kept()
-                self._write_stream(b": keep-alive\n\n")
+                return
+            is_due = now - self._last_write >= KEEP_ALIVE_SECONDS if self._is_streaming else (
+                self.can_stream and now - self.started >= STREAM_AFTER_SECONDS)
+            if is_due and _is_ready(connection, "out"):
+                self._begin()
+                self._write(b": keep-alive\n\n")
         finally:
             self._lock.release()
 
-    def _is_due(self, now: float) -> bool:
-        if self._is_streaming:
-            return now - self._last_write >= KEEP_ALIVE_SECONDS
-        return self.can_stream and now - self.started >= STREAM_AFTER_SECONDS
+    # ---- all that follows holds the lock
 
     def _session_header(self) -> tuple:
         return ((HEADER_SESSION_ID, self.session.id),) if self.session else ()
 
     def _lose_client(self) -> None:
-        """Go on without the client, if it can come back; else tell the handler."""
+        """Go on without the client if it can come back, else cancel the call."""
         self._handler.close_connection = True
-        if self._is_resumable():
+        if self._kept is not None:
             self._kept.detach(self)
             return
         self.cancelled = True
         if self._followed is not None:
             self._followed.detach(self)
 
-    def _is_resumable(self) -> bool:
-        """Return whether the client has seen an event id from which it can go on."""
-        return self._kept is not None and (self._primes() or len(self._kept) > 0)
-
-    def _primes(self) -> bool:
-        """Return whether the client knows events without data, which only give an id."""
-        return self.caller.version == LATEST_LEGACY_VERSION
-
     def _hang_up(self) -> None:
         """Close the connection under whatever hangs in it."""
         self._is_broken = self._handler.close_connection = True
-        with contextlib.suppress(OSError):
-            self._handler.connection.shutdown(socket.SHUT_RDWR)
+        shut_down(self._handler.connection, socket.SHUT_RDWR)
 
-    def _open_kept(self) -> None:
-        """Begin the stream; where it can be resumed, with the event id to begin from."""
-        if self._is_streaming or self.caller is None or self._followed is not None:
-            return
-        self._kept = self.caller.open_stream()
-        self._kept.attach(self)
-        if self._primes():
-            self._write_stream(format_event("", None, self._kept.first_id))
+    def _begin(self) -> None:
+        """Begin the stream of a call; if it can be resumed, with the event id to begin from.
+
+        Spec: 2025-11-25 transports, Sending Messages: earlier clients know no events without data.
+        """
+        if not self._is_streaming and self._followed is None and self.caller is not None and (
+                self.caller.version == LATEST_LEGACY_VERSION):
+            self._kept = self.caller.open_stream()
+            self._kept.attach(self)
+            self._write(format_event("", None, self._kept.first_id))
 
     def _write_message(self, text: str, last: bool = False) -> None:
-        """Write a message as an event, and keep it where the stream can be resumed."""
-        self._open_kept()
+        """Write a message as an event, and keep it if the stream can be resumed."""
+        self._begin()
         event_id = None
         if self._kept is not None:
             event_id = self._kept.append(text)
@@ -6512,15 +6674,17 @@ class HTTPChannel(Channel):
                 self._kept.close()
             if not self._kept.is_read_by(self):         # the client has come back elsewhere
                 return
-        self._write_stream(format_event(text, event_id=event_id), last)
+        self._write(format_event(text, event_id=event_id), last)
 
-    def _write_stream(self, data: bytes, last: bool = False) -> None:
-        """Write events, after the head of the stream if it is not out yet. Holds the lock."""
+    def _write(self, data: bytes, last: bool = False) -> None:
+        """Write events, after the head of the stream if it is not out yet."""
         handler = self._handler
         if self._is_broken:
             return
-        head = b"" if self._is_streaming else handler.build_stream_head(self._session_header())
-        self._is_streaming = True
+        head = b""
+        if not self._is_streaming:
+            head = handler.build_stream_head(self._session_header())
+            self._is_streaming = True
         self._last_write = time.monotonic()
         if not handler.is_http_1_0:
             data = (b"%x\r\n%b\r\n" % (len(data), data) if data else b"") + (
@@ -6530,94 +6694,57 @@ class HTTPChannel(Channel):
             self._lose_client()
 
 
-class HTTPHandler(socketserver.BaseRequestHandler):
-    """One connection of an HTTPService: request after request, each answered in one write."""
+class HTTPHandler(RequestHandler):
+    """One connection of an HTTPService."""
 
     server: HTTPService
+    principal: Optional[Principal] = None    # who sent the request, if callers are known
 
-    def setup(self) -> None:
-        """Prepare to read requests with a reader of our own: strict, fast and bounded in time."""
-        self.connection = self.request
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.reader = SocketReader(self.connection, self.server.mcp.limits)
-        set_patience(self.connection, socket.SO_SNDTIMEO, self.server.mcp.limits.read_seconds)
-        self.principal: Optional[Principal] = None       # who sent the request being served
+    def check(self, data: bytes) -> CheckedRequest:
+        """Return what a head asks for, as the checks of REQUEST CHECKS have it."""
+        request = self.server.check(data)
+        self.principal, self.origin = request.principal, request.origin
+        self.rechecked = self.started
+        return request
+
+    def answer(self, request: CheckedRequest, body: bytes) -> None:
+        """Answer a request to the endpoint, or for a document beside it."""
+        if request.document is None:
+            ANSWER_METHODS[request.head.method](self, request.head, body)
+        else:
+            self.answer_document(request.head, request.document)
+            if not request.document.is_logged:
+                return
+        if self.server.requests.is_on:
+            self.log()
+
+    def refuse(self, error: HTTPError) -> None:
+        """Answer a request that is refused, so that a page which may read it can."""
+        if self.head is None and self.data is not None:
+            self.head = find_head(self.data, self.server.policy)
+            self.origin = find_allowed_origin(self.head, self.server.policy)
+        super().refuse(error)
+        self.log()
 
     @property
     def owner(self) -> Optional[str]:
-        """Whose the sessions are that this request opens or uses, None where nobody is asked."""
+        """Whose sessions this request may open or use, None if callers are not known."""
         return None if self.principal is None else self.principal.subject
 
-    def is_still_welcome(self) -> bool:
-        """Return whether who follows a stream may go on: tokens end, and are revoked.
-
-        Where that cannot be found out it may not: it will ask anew, and be told.
-        """
+    def recheck(self) -> bool:
+        """Return whether the client that follows a stream may go on: tokens end, and are revoked."""
         access, now = self.server.policy.access, time.monotonic()
-        if access is None or now - self.welcomed < KEEP_ALIVE_SECONDS:
+        if access is None or now - self.rechecked < KEEP_ALIVE_SECONDS:
             return True
-        self.welcomed = now
+        self.rechecked = now
         try:
             known = access.identify(parse_bearer(self.head.headers["authorization"]))
-        except HTTPError:
+        except HTTPError:                    # also where that cannot be found out
             return False
         return known[:2] == self.principal[:2]           # subject and scopes
 
-    def handle(self) -> None:
-        """Serve the connection until one of the two sides has it closed."""
-        self.close_connection = False
-        while not self.close_connection:
-            self.server.threads.give_way()
-            self.handle_one_request()
-
-    def handle_one_request(self) -> None:
-        """Read and answer one request; afterwards the connection is in step, or closed."""
-        self.close_connection, self.is_http_1_0, self.omits_body = True, False, False
-        self.origin = self.started = self.status = self.head = self.channel = None
-        try:
-            data = self.reader.read_head()
-            if data is None:
-                return
-            self.started = self.welcomed = time.monotonic()
-            admission, head = self._admit(data), self.head
-            if self.server.is_stopping:
-                raise HTTPError(503, "this server is stopping", (("Retry-After", "1"),))
-            if admission.expects_continue:
-                self.send_bytes(b"HTTP/1.1 100 Continue\r\n\r\n")
-            body = self.reader.read_body(admission.length)
-            self.close_connection = not admission.keep_alive
-            if admission.document is None:
-                SERVE_METHODS[head.method](self, head, body)
-            else:
-                self.serve_document(head, admission.document)
-            if admission.document is None or admission.document.is_logged:
-                self.log()
-        except HTTPError as refusal:
-            # What was not read of this request must never be taken for the next one.
-            self.close_connection = True
-            self.send_answer(build_refusal(refusal))
-            self.log()
-            self.drain()
-        except OSError as error:
-            self.close_connection = True
-            self.server.log_debug(f"connection lost: {error}")
-
-    def _admit(self, data: bytes) -> CheckedRequest:
-        """Return the CheckedRequest of a head; of one that is refused, keep what can be said."""
-        self.omits_body = data.startswith(b"HEAD ")
-        try:
-            admission = self.server.admit(data)
-        except HTTPError:
-            self.head = find_head(data, self.server.policy)
-            self.origin = find_allowed_origin(self.head, self.server.policy)
-            raise
-        self.head, self.origin = admission.head, admission.origin
-        self.principal = admission.principal
-        self.is_http_1_0 = admission.head.is_http_1_0
-        return admission
-
     def log(self) -> None:
-        """Write the line of a request that has been answered, once, where requests are logged."""
+        """Write the line of a request that has been answered, once, if requests are logged."""
         log, channel, status = self.server.requests, self.channel, self.status
         self.status = None
         if log.is_on and status is not None:
@@ -6625,42 +6752,41 @@ class HTTPHandler(socketserver.BaseRequestHandler):
             named = self.head.headers.get("mcp-session-id") if self.head else None
             log.write(status, self.started, value, self.head, session.id if session else named)
 
-    def serve_post(self, head: Head, body: bytes) -> None:
+    def answer_post(self, head: Head, body: bytes) -> None:
         """Answer a POST, which carries one message."""
         service, mcp, session = self.server, self.server.mcp, None
         if mcp.keeps_sessions and not is_modern({}, head.headers):
             session = mcp.sessions.find(head.headers.get("mcp-session-id"), self.owner)
         channel = self.channel = HTTPChannel(self, service.policy.streams, session)
         try:
-            value = parse_json(body, mcp.limits.max_depth)
+            channel.value = value = parse_json(body, mcp.limits.max_depth)
         except ValueError as error:
             answer = build_refusal(HTTPError(400, f"Parse error: {error}", code=PARSE_ERROR))
         else:
-            channel.value = value
             if session is not None:
                 self._join_session(session, value, channel)
-            service.watched.add(channel)
             try:
                 answer = mcp.receive(value, head.headers, session, channel, mcp.keeps_sessions)
             finally:
-                service.watched.discard(channel)
                 if session is not None:
                     session.channels.discard(channel)
         channel.finish(answer)
         if service.verbose:
-            service.log_request(head, body, answer, channel)
+            took = (time.monotonic() - channel.started) * 1000
+            service.log_debug(f"{head.method} {head.target} {shorten(body)}\n"
+                              f"{answer.status} {took:.1f} ms {shorten(answer.data)}")
 
     def _join_session(self, session: Session, value: Any, channel: HTTPChannel) -> None:
-        """Have the session know a call that it made, or one that it wants no longer."""
+        """Have the session know a call that it made, or cancel one of its calls."""
         if is_request(value):
             channel.request_id = value["id"]
             session.channels.add(channel)
-        cancelled = find_cancelled_id(value)
-        for other in tuple(session.channels) if cancelled is not None else ():
-            if other.request_id == cancelled:
+        cancelled = list_cancelled_ids(value)
+        for other in tuple(session.channels) if cancelled else ():
+            if other.request_id in cancelled:
                 other.cancelled = True
 
-    def serve_get(self, head: Head, body: bytes) -> None:
+    def answer_get(self, head: Head, body: bytes) -> None:
         """Send a legacy session what belongs to no call, or what was lost of an earlier stream.
 
         Spec: 2025-11-25 transports, Listening and Resumability.
@@ -6670,19 +6796,16 @@ class HTTPHandler(socketserver.BaseRequestHandler):
         channel = self.channel = HTTPChannel(self, False)
         channel.session = session
         session.channels.add(channel)
-        self.server.watched.add(channel)
         try:
             channel.follow(stream, after, with_ids=True)
         finally:
-            self.server.watched.discard(channel)
             session.channels.discard(channel)
             stream.detach(channel)
         channel.end()
 
-    def serve_delete(self, head: Head, body: bytes) -> None:
+    def answer_delete(self, head: Head, body: bytes) -> None:
         """End a legacy session."""
-        session = self._find_session(head)
-        self.server.mcp.sessions.delete(session.id)
+        self.server.mcp.sessions.delete(self._find_session(head).id)
         self.send_answer(Answer(200))
 
     def _find_session(self, head: Head) -> Session:
@@ -6695,103 +6818,43 @@ class HTTPHandler(socketserver.BaseRequestHandler):
             raise HTTPError(400, str(refuse_version(version).message))
         return session
 
-    def serve_options(self, head: Head, body: bytes) -> None:
+    def answer_options(self, head: Head, body: bytes) -> None:
         """Answer a browser that asks before it sends (CORS); needs no token and no session."""
         wanted = split_list(head.headers.get("access-control-request-headers", "").lower())
-        names = list(CORS_HEADERS) + [name for name in wanted if name not in CORS_HEADERS
-                                      and re.fullmatch(r"mcp-[a-z0-9-]+", name)]
-        policy = self.server.policy
-        allow = (find_document(head, policy) or policy).allow
+        names = [*CORS_HEADERS, *(name for name in wanted if name not in CORS_HEADERS
+                                  and re.fullmatch(r"mcp-[a-z0-9-]+", name))]
+        allow = self.server.policy.allow
         self.send_answer(Answer(204, b"", (
             ("Allow", allow), ("Access-Control-Allow-Methods", allow + ", OPTIONS"),
             ("Access-Control-Allow-Headers", ", ".join(names)),
             ("Access-Control-Max-Age", "86400"))))
 
-    def serve_document(self, head: Head, document: Document) -> None:
+    def answer_document(self, head: Head, document: Document) -> None:
         """Answer a GET of a document beside the endpoint, or a browser that asks whether it may."""
         if head.method == "OPTIONS":
-            answer = Answer(204, b"", (("Allow", document.allow),) + document.headers)
-        else:
-            answer = build_document_answer(document, self.server.find_url(head.headers),
-                                           head.headers.get("if-none-match"))
-        self.send_answer(answer)
-
-    # ---- writing
-
-    def build_head(self, status: int, headers: tuple) -> bytes:
-        """Return the head of an answer, without the blank line."""
-        self.status = status
-        self.close_connection = self.close_connection or self.server.is_draining
-        return format_head(status, REASONS.get(status, ""), headers, self.server.http_date(),
-                           self.origin, self.close_connection)
+            self.send_answer(Answer(204, b"", (("Allow", document.allow),) + document.headers))
+            return
+        service, host = self.server, head.headers.get("host")
+        url = service.public_url or (
+            f"http://{host}{service.policy.path}" if host else service.url)
+        # A name that was not checked must not be kept by those between for others who ask.
+        headers = document.headers if service.public_url else tuple(
+            (name, "no-store" if name == "Cache-Control" else text)
+            for name, text in document.headers)
+        self.send_answer(Answer(200, format_message(document.build(url)), headers,
+                                document.media_type))
 
     def build_stream_head(self, headers: tuple) -> bytes:
-        """Return the head of an event stream, and have the connection closed after one that
-        cannot be chunked."""
+        """Return the head of an event stream; one that cannot be chunked ends its connection."""
         if self.is_http_1_0 or self.server.is_draining:
             self.close_connection = True
         framing = () if self.is_http_1_0 else (("Transfer-Encoding", "chunked"),)
         keep = () if self.close_connection else (("Connection", "keep-alive"),)
         return self.build_head(200, STREAM_HEADERS + keep + framing + headers) + b"\r\n"
 
-    def send_answer(self, answer: Answer, headers: tuple = ()) -> None:
-        """Send head and body in one write: two would wait for each other's acknowledgement."""
-        headers += answer.headers
-        if answer.data:
-            headers = (("Content-Type", answer.media_type),) + headers
-        head = self.build_head(answer.status, headers)
-        length = (b"" if answer.status in BODILESS
-                  else b"Content-Length: %d\r\n" % len(answer.data))
-        self.send_bytes(b"%b%b\r\n%b" % (head, length, b"" if self.omits_body else answer.data))
 
-    def send_bytes(self, data: bytes) -> bool:
-        """Send bytes; return whether the client still takes them."""
-        try:
-            sent = self.connection.send(data)        # nearly always all of it
-            if sent < len(data):
-                self._send_rest(memoryview(data)[sent:])
-            return True
-        except OSError as error:
-            self.close_connection = True
-            self.server.log_debug(f"the client went away: {error}")
-            return False
-
-    def _send_rest(self, data: memoryview) -> None:
-        """Send bytes to a client that takes them slowly; OSError where that is too slowly.
-
-        Each send waits as long as a reader may take, but a reader may take a little each time.
-        """
-        seconds = self.server.mcp.limits.read_seconds
-        taken, deadline = 0, time.monotonic() + seconds
-        while taken < len(data):
-            if time.monotonic() >= deadline:
-                raise socket.timeout("it takes its answer too slowly")
-            step = taken // ANSWER_STEP_BYTES
-            taken += self.connection.send(data[taken:taken + ANSWER_STEP_BYTES])
-            if taken // ANSWER_STEP_BYTES > step:
-                deadline = time.monotonic() + seconds
-
-    def drain(self) -> None:
-        """Read away what a refused client still sends, for REFUSED_SECONDS at most.
-
-        Closing at once would reset the connection, and the client would never see why.
-        """
-        try:
-            self.connection.shutdown(socket.SHUT_WR)
-            deadline = time.monotonic() + REFUSED_SECONDS
-            while time.monotonic() < deadline:
-                set_patience(self.connection, socket.SO_RCVTIMEO,
-                             max(0.001, deadline - time.monotonic()))
-                if not self.connection.recv(65536):
-                    return
-        except OSError:
-            pass
-
-
-SERVE_METHODS = {"POST": HTTPHandler.serve_post, "GET": HTTPHandler.serve_get,
-                 "DELETE": HTTPHandler.serve_delete, "OPTIONS": HTTPHandler.serve_options}
-
-REASONS = {status.value: status.phrase for status in http.HTTPStatus}
+ANSWER_METHODS = {"POST": HTTPHandler.answer_post, "GET": HTTPHandler.answer_get,
+                  "DELETE": HTTPHandler.answer_delete, "OPTIONS": HTTPHandler.answer_options}
 
 STREAM_HEADERS = (("Cache-Control", "no-cache, no-transform"), ("Content-Type", STREAM_TYPE),
                   ("X-Accel-Buffering", "no"))
@@ -6801,46 +6864,18 @@ CORS_HEADERS = ("accept", "authorization", "content-type", "last-event-id", "mcp
                 "mcp-name", "mcp-protocol-version", "mcp-session-id")
 
 
-def open_listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at an address; TransportError when it cannot be bound."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        if os.name == "posix":               # elsewhere it lets two servers have one port
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(512)                 # with 5, as usual, clients wait when many come at once
-    except OSError as error:
-        listener.close()
-        raise TransportError(f"cannot listen on {host}:{port}: {error.strerror or error}"
-                             ) from None
-    return listener
-
-
-def take_listener() -> Optional[socket.socket]:
-    """Return the listening socket that we were started with, as systemd does it, if there is one.
-
-    It outlives us, so what connects while we are restarted waits. Spec: sd_listen_fds(3).
-    """
-    if os.environ.get("LISTEN_PID") != str(os.getpid()):
-        return None
-    listener = socket.socket(fileno=3)
-    os.set_inheritable(3, False)             # the children of tools have no use for it
-    if os.environ.get("LISTEN_FDS") != "1" or listener.family not in (
-            socket.AF_INET, socket.AF_INET6):
-        raise UsageError("a socket unit of systemd gives one ListenStream=, an address with a port")
-    return listener
-
-
-class HTTPService(socketserver.TCPServer):
+class HTTPService(ThreadedServer):
     """A Server bound to an address. `url` is where it is reached.
 
     `run` serves in this thread until another calls `stop`; as a context manager it serves in a
     thread of its own and stops at the end of the block. Port 0 lets the system pick one. `log`
     is one of LOG_FORMATS: a line for each request. With `publish` there are an AI catalog and a
-    server card for everybody, which name `public_url`; without one, the URL that was asked.
+    server card that all may read, which name `public_url`; without one, the URL that was asked.
     `listener` is a listening socket, instead of host and port, that others may serve as well.
-    Raises TransportError when the address cannot be bound, UsageError for what makes no sense.
+    Raises TransportError when the address cannot be bound, UsageError for options that are wrong.
     """
+
+    handler_class = HTTPHandler
 
     def __init__(self, mcp: Server, host: str = "127.0.0.1", port: int = 8000,
                  path: str = "/mcp", allow_origins: Iterable[str] = (),
@@ -6856,22 +6891,11 @@ class HTTPService(socketserver.TCPServer):
         self.public_url = public_url or (mcp.auth.resource if mcp.auth else None)
         self.verbose = verbose
         self.requests = RequestLog(mcp, log)
-        self.watched: set = set()            # channels of requests that are being served
-        self._date = (0, "")
-        self.threads = ThreadCache()
-        self._connections: set = set()       # the open sockets; guarded by _changed
-        self._changed = threading.Condition()          # notified when a connection has ended
-        self._turned_away: deque = deque()   # sockets of connections too many, with their time
-        # glibc keeps twice the largest block that was ever freed; what more there is goes back to
-        # the system, and comes again page by page for the next large answer. So here is a block.
-        bytes(2 * 1024 * 1024)
         if listener is not None:
             host = listener.getsockname()[0]
         if mcp.auth is not None:
             mcp.auth.check_host(host)
-        self.socket = listener or open_listener(host, port)
-        self.socket.setblocking(False)       # another process may be faster to take a connection
-        socketserver.BaseServer.__init__(self, self.socket.getsockname(), HTTPHandler)
+        super().__init__(listener or open_listener(host, port), mcp.limits)
         name = f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.server_address[1]}{path}"
         access = None if mcp.auth is None else Access(
@@ -6883,165 +6907,152 @@ class HTTPService(socketserver.TCPServer):
                              mcp.stream != "never", mcp.keeps_sessions, mcp.limits,
                              documents, access)
         # Clients repeat their headers to the byte; what they say is worked out once.
-        self._admit = functools.lru_cache(maxsize=64)(functools.partial(admit, self.policy))
-        self._read_token = functools.lru_cache(maxsize=64)(
-            functools.partial(read_token, self.policy))
-        self.admit = self._admit if access is None else self._admit_caller
-        self.is_draining = False             # each answer is the last of its connection
-        self.is_stopping = False             # what still comes is refused
-        self._stopped = threading.Event()
-        threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
+        self._check = functools.lru_cache(maxsize=64)(functools.partial(admit, self.policy))
 
-    def _admit_caller(self, data: bytes) -> CheckedRequest:
-        """Return the CheckedRequest of a request head with its principal, or raise HTTPError.
-
-        What bytes say stays true; whether a token is good does not, and is asked each time.
-        """
-        token = self._read_token(data)
+    def check(self, data: bytes) -> CheckedRequest:
+        """Return what the bytes of a head ask for, or raise HTTPError. No credentials are kept."""
+        if self.policy.access is None:
+            lower = data.lower()
+            return (self._check if b"\nauthorization:" not in lower and b"\ncookie:" not in lower
+                    else self._check.__wrapped__)(data)
+        token = read_token(self.policy, data)
         principal = None if token is None else self.policy.access.identify(token)
-        return self._admit(data)._replace(principal=principal)
+        return admit(self.policy, data)._replace(principal=principal)
 
-    def __enter__(self) -> HTTPService:
-        threading.Thread(target=self.serve_forever, args=(STOP_LOOK_SECONDS,), daemon=True,
-                         name="mcpkit-http").start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.stop()
-
-    def run(self) -> None:
-        """Serve until `stop` is called from another thread."""
-        self.serve_forever(0.1)
-
-    def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Free the address, take no more requests and end open streams.
-
-        Who is connected and busy is first told to go elsewhere, by an answer. Then running calls
-        see `ctx.cancelled` and have `seconds` to answer, or an error goes out in their place. What
-        a client does not take in meanwhile is cut.
-        """
-        self.is_draining = True
-        self.shutdown()
-        self.server_close()
-        with self._changed:
-            self._changed.wait_for(lambda: not self._connections, DRAIN_SECONDS)
-        self.is_stopping = True
-        self._stopped.set()
-        for channel in tuple(self.watched):
-            channel.close()
-        with self._changed:
-            for connection in self._connections:
-                _end_input(connection)
-            self._changed.wait_for(lambda: not self._connections, seconds)
-        for channel in tuple(self.watched):
-            channel.abandon()
-        self.threads.close()
-
-    def get_request(self) -> Tuple[Any, Any]:
-        """Accept a connection; out of descriptors, wait a little instead of spinning."""
-        try:
-            connection, address = super().get_request()
-        except BlockingIOError:                   # another process has been faster
-            raise
-        except OSError as error:
-            self.log_debug(f"cannot accept a connection: {error}")
-            self._stopped.wait(0.05)
-            raise
-        connection.setblocking(True)              # the BSDs hand down that the listener is not
-        return connection, address
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread, or say at once that there are too many."""
-        with self._changed:
-            accepted = len(self._connections) < self.mcp.limits.max_connections
-            if accepted:
-                self._connections.add(request)
-        if accepted:
-            try:
-                self.threads.start(functools.partial(self._serve_connection, request,
-                                                     client_address))
-            except RuntimeError:                  # no thread to be had
-                self._count_out(request)
-                self._refuse_connection(request)
-        else:
-            self._refuse_connection(request)
-
-    def _serve_connection(self, request: socket.socket, client_address: Any) -> None:
-        """Serve a connection to its end, and count it out."""
-        try:
-            self.finish_request(request, client_address)
-        except Exception:
-            self.handle_error(request, client_address)
-        finally:
-            self.shutdown_request(request)
-            self._count_out(request)
-
-    def _count_out(self, request: socket.socket) -> None:
-        with self._changed:
-            self._connections.discard(request)
-            self._changed.notify_all()
-
-    def _refuse_connection(self, request: socket.socket) -> None:
-        """Tell a connection that there is no room for it, without waiting for anything."""
-        refusal = HTTPError(503, f"there are {self.mcp.limits.max_connections} connections "
-                              "already: try again soon")
-        body = build_refusal(refusal).data
-        try:
-            request.setblocking(False)
-            request.send(b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-                         b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
-                         % (len(body), body))
-            request.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-        # Closed at once, it would be reset for what it has sent, and never see the answer.
-        self._turned_away.append((time.monotonic() + TURNED_AWAY_SECONDS, request))
-        self._close_turned_away(MAX_TURNED_AWAY)
-        self.requests.write(refusal.status, None)
-
-    def _close_turned_away(self, room: int) -> None:
-        """Close connections too many, of which at most `room` may still read why."""
-        now = time.monotonic()
-        with contextlib.suppress(IndexError):            # another thread has closed the last one
-            while self._turned_away and (
-                    len(self._turned_away) > room or self._turned_away[0][0] <= now):
-                self._turned_away.popleft()[1].close()
+    def _turn_away(self, request: socket.socket) -> None:
+        super()._turn_away(request)
+        self.requests.write(503, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what should never happen; the other connections go on."""
         self.mcp.runtime.log_exception("a connection failed")
 
-    def find_url(self, headers: Headers) -> str:
-        """Return the URL of the endpoint as the sender of these headers reaches it."""
-        host = headers.get("host")
-        return self.public_url or (f"http://{host}{self.policy.path}" if host else self.url)
-
-    def http_date(self) -> str:
-        """Return the Date of an answer; made once a second, since making it is slow."""
-        now = int(time.time())
-        if self._date[0] != now:
-            self._date = (now, format_http_date(time.gmtime(now)))
-        return self._date[1]
-
     def log_debug(self, text: str) -> None:
-        """Write a line to the log when the service is verbose."""
+        """Write to the log when the service is verbose."""
         if self.verbose:
             self.mcp.runtime.log(text)
 
-    def log_request(self, head: Head, body: bytes, answer: Answer, channel: HTTPChannel) -> None:
-        """Write a request and its answer, shortened, to the log."""
-        took = (time.monotonic() - channel.started) * 1000
-        self.mcp.runtime.log(f"{head.method} {head.target} {shorten(body)}\n"
-                             f"{answer.status} {took:.1f} ms {shorten(answer.data)}")
 
-    def _watch(self) -> None:
-        """Look after the requests that are being served, until the service stops."""
-        while not self._stopped.wait(0.25):
-            now = time.monotonic()
-            self._close_turned_away(MAX_TURNED_AWAY)
-            for channel in tuple(self.watched):
-                channel.watch(now)
-        self._close_turned_away(0)
+# ---- from the start of a service to its end
+
+# What tells a server to stop, where the system has it; closing its terminal does too.
+STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+
+
+@contextlib.contextmanager
+def catch_stop_signals() -> Iterator[List[int]]:
+    """Give a list to which the first signal that tells us to stop is added; a second ends us."""
+    received: List[int] = []
+
+    def receive(number: int, _: Any) -> None:
+        if received:
+            os._exit(128 + number)
+        received.append(number)      # no Event: to set one takes a lock that we may hold already
+
+    with catch_signals(receive):
+        yield received
+
+
+@contextlib.contextmanager
+def catch_signals(receive: Callable[[int, Any], None]) -> Iterator[None]:
+    """Have a function called for each of STOP_SIGNALS that comes during a block.
+
+    Outside the main thread, where Python has no signals, it never is.
+    """
+    import signal
+    former = {}
+    if threading.current_thread() is threading.main_thread():
+        numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
+        # nohup means it when it has SIGHUP ignored; a shell has SIGINT so for all that ends in &.
+        former = {number: signal.signal(number, receive) for number in numbers
+                  if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGINT}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+
+
+def run_until_told(service: Any, is_told: Callable[[], Any]) -> None:
+    """Run a service until it ends by itself, or `is_told` and it has stopped."""
+    faults = []
+
+    def run() -> None:
+        try:
+            service.run()
+        except BaseException as error:
+            faults.append(error)
+
+    # In a thread, as a signal must interrupt nothing in the middle; and we look for signals, since
+    # they do not end a wait on every system.
+    thread = threading.Thread(target=run, daemon=True, name="mcpkit-service")
+    thread.start()
+    while thread.is_alive() and not is_told():
+        thread.join(0.1)
+    if is_told():
+        # Not even a client that takes nothing in keeps us for more than three seconds.
+        stopper = threading.Thread(target=service.stop, daemon=True, name="mcpkit-stop")
+        stopper.start()
+        stopper.join(STOP_SECONDS + 0.5)
+    for error in faults:
+        raise error
+
+
+def run_server(make: Callable[[], Server], stdio: bool, workers: Optional[int] = None,
+               pin: Optional[bool] = None, log: Optional[str] = None, **options: Any) -> None:
+    """Serve what `make` returns until told to stop; the rest is said at Server.run."""
+    if workers is not None:
+        check_workers(workers, stdio)
+        run_workers(make, workers, pin is not False, log=log, **options)
+        return
+    if pin and not pin_process(os.getpid()):
+        raise UsageError("this system lets no process choose its core: leave out --pin")
+    with contextlib.closing(make()) as server, catch_stop_signals() as told:
+        if stdio:
+            service = StdioService(server, *take_stdio(), log=log)
+        else:
+            service = HTTPService(server, log=log, listener=take_listener(), **options)
+            print_out(describe_service(service))
+            flush_out()
+        trim_memory()
+        run_until_told(service, lambda: told)
+
+
+def trim_memory() -> None:
+    """Give memory that compiling this file has left behind back to the system (glibc only)."""
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def describe_service(service: HTTPService, by: str = "") -> str:
+    """Return the line that a server says when it serves, and by which it is found."""
+    callers = "" if service.mcp.auth is None else " to callers with a token"
+    return (f"{escape_text(service.mcp.info['name'])} serves {service.url}{callers}{by} "
+            "(Ctrl-C ends it)")
+
+
+def pin_process(number: int) -> bool:
+    """Bind this process to one of the cores that it may use, counted round; False where none can.
+
+    The threads of one Python process take turns: that is faster where they change no cores, and
+    fairer where one that is woken does not push aside the one that runs and has what it waits for.
+    """
+    try:
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+    except (AttributeError, OSError):        # not on macOS and Windows
+        return False
+    with contextlib.suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    return True
+
+
+# =============================================================================================
+# 13. STDIO SERVER
+# =============================================================================================
+# A Server on a pair of byte streams: one message a line. What may take its time has a thread, so
+# that the lines after it are not kept waiting.
 
 
 class StdioChannel(Channel):
@@ -7086,7 +7097,7 @@ class StdioChannel(Channel):
             self._followed.detach(self)
 
     def cancel(self) -> None:
-        """Tell the call that it is no longer wanted; its answer is not sent."""
+        """Have the call know that it is no longer wanted; its answer is not sent."""
         self.cancelled = True
         self.close()
 
@@ -7113,16 +7124,21 @@ class StdioService:
 
     def run(self) -> None:
         """Serve until the input ends or the output is closed."""
+        limit = self._mcp.limits.max_body
         while True:
-            line = self._read_line()
-            if line is None or self.is_stopping:
+            line = self._reader.readline(limit + 2)
+            if not line or self.is_stopping:
                 break
-            if line.strip():
-                self.receive_line(line)
+            if len(line) > limit + 1:
+                while line and not line.endswith(b"\n"):
+                    line = self._reader.readline(65536)
+                self._refuse(refuse_size(limit))
+            elif line.strip():
+                self._receive_line(line)
         self._end(self._grace_seconds)
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Tell running calls that it ends; answer in the place of those that run on."""
+        """Have running calls see that it ends; answer in the place of those that run on."""
         self.is_stopping = True
         self._end(seconds)
         for channel in self._list_running():
@@ -7140,91 +7156,80 @@ class StdioService:
         with self._changed:
             self._changed.wait_for(lambda: not self._running, seconds)
 
-    def _read_line(self) -> Optional[bytes]:
-        """Return the next line, None at the end; one that is too long is answered and skipped."""
-        limit = self._mcp.limits.max_body
-        line = self._reader.readline(limit + 2)
-        if len(line) > limit + 1:
-            while line and not line.endswith(b"\n"):
-                line = self._reader.readline(65536)
-            self._refuse(refuse_size(limit))
-            return b"\n"
-        return line or None
-
-    def receive_line(self, line: bytes) -> None:
-        """Answer one line; what runs the author's code gets a thread, so that others go on."""
+    def _receive_line(self, line: bytes) -> None:
+        """Answer one line; what runs the author's code gets a thread."""
         try:
             value = parse_json(line, self._mcp.limits.max_depth)
         except ValueError as error:
             self._refuse(HTTPError(400, f"Parse error: {error}", code=PARSE_ERROR))
             return
-        self._cancel(find_cancelled_id(value))
+        cancelled = list_cancelled_ids(value)
+        for running in self._list_running() if cancelled else ():
+            if is_request(running.value) and running.value["id"] in cancelled:
+                running.cancel()
         channel, limit = StdioChannel(self, value), self._mcp.limits.max_connections
         with self._changed:
             self._running.add(channel)
+
+        def answer() -> None:
+            self._finish(channel, self._mcp.receive(value, None, self.session, channel))
+
+        if is_slow(value) and len(self._running) > limit:
+            self._finish(channel, build_busy_answer(value, limit))
+            return
         if is_slow(value):
-            if len(self._running) > limit:
-                self._finish(channel, build_busy_answer(value, limit))
+            with contextlib.suppress(RuntimeError):     # no more threads: others wait
+                start_thread(answer)
                 return
-            try:
-                threading.Thread(target=self._answer, args=(channel,), daemon=True).start()
-                return
-            except RuntimeError:                  # no more threads: serve it here, others wait
-                pass
-        self._answer(channel)
+        answer()
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> Session:
-        """Remember the legacy client as long as the process lives, and tell it of changes."""
+        """Remember the legacy client as long as the process lives, and notify it of changes."""
         self._close_session()
         mcp = self._mcp
         self.session = Session(None, version, client_info, client_capabilities, mcp.runtime,
                                mcp.limits)
         mcp.listeners.add(self.session)
-        threading.Thread(target=StdioChannel(self, None).follow, args=(self.session.stream,),
-                         daemon=True).start()
+        start_thread(functools.partial(self._notify, self.session))
         return self.session
+
+    def _notify(self, session: Session) -> None:
+        """Send a session what belongs to no call; after what was lost it goes on with the newest."""
+        while not session.stream.is_closed:
+            StdioChannel(self, None).follow(session.stream)
 
     def _close_session(self) -> None:
         if self.session is not None:
             self._mcp.listeners.discard(self.session)
             self.session.stream.close()
 
-    def _cancel(self, request_id: Any) -> None:
-        for channel in self._list_running() if request_id is not None else ():
-            if is_request(channel.value) and channel.value["id"] == request_id:
-                channel.cancel()
-
-    def _answer(self, channel: StdioChannel) -> None:
-        self._finish(channel, self._mcp.receive(channel.value, None, self.session, channel))
-
     def _finish(self, channel: StdioChannel, answer: Answer) -> None:
         """Write the answer, unless there was one already or the client has cancelled."""
         with self._changed:
             is_first, channel.is_answered = not channel.is_answered, True
         if is_first:
-            if not channel.cancelled:
-                self._write_answer(answer)
+            if answer.data and not channel.cancelled:
+                self.write_line(answer.data)
             self._requests.write(answer.status, channel.started, channel.value)
         with self._changed:
             self._running.discard(channel)
             self._changed.notify_all()
 
-    def _refuse(self, refusal: HTTPError) -> None:
-        self._write_answer(build_refusal(refusal))
-        self._requests.write(refusal.status, None)
-
-    def _write_answer(self, answer: Answer) -> None:
-        if answer.data:
-            self.write_line(answer.data)
+    def _refuse(self, error: HTTPError) -> None:
+        self.write_line(build_refusal(error).data)
+        self._requests.write(error.status, None)
 
     def write_line(self, data: bytes) -> None:
         """Write one message; a closed output ends nothing but the writing."""
-        try:
-            with self._lock:
-                self._writer.write(data + b"\n")
-                self._writer.flush()
-        except (OSError, ValueError):
-            pass
+        with contextlib.suppress(OSError, ValueError), self._lock:
+            self._writer.write(data + b"\n")
+            self._writer.flush()
+
+
+def list_cancelled_ids(value: Any) -> set:
+    """Return the ids of the requests that a message, or a batch, cancels."""
+    parts = value if isinstance(value, list) else [value]
+    return {find_cancelled_id(part) for part in parts} - {None}
 
 
 @functools.lru_cache(maxsize=None)
@@ -7235,13 +7240,14 @@ def take_stdio() -> Tuple[Any, Any]:
     empty. A process has one pair, which every call returns. Raises UsageError when one of the two
     is closed.
     """
+    closed = UsageError("--stdio needs a standard input and output, but one is closed")
     if sys.stdin is None or sys.stdout is None:   # else dup(0) would take the place of fd 1
-        raise UsageError("--stdio needs a standard input and output, but one is closed")
+        raise closed
     try:
         reader = open(os.dup(0), "rb")
         writer = open(os.dup(1), "wb", buffering=0)
     except OSError:
-        raise UsageError("--stdio needs a standard input and output, but one is closed") from None
+        raise closed from None
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
@@ -7250,114 +7256,6 @@ def take_stdio() -> Tuple[Any, Any]:
         os.dup2(null, 1)
     sys.stdout = sys.stderr
     return reader, writer
-
-
-# ---- from the start of a service to its end
-
-# What tells a server to stop, where the system has it; closing its terminal does too.
-STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-
-
-@contextlib.contextmanager
-def catch_stop_signals() -> Iterator[List[int]]:
-    """Give a list to which the first signal that tells us to stop is added; a second ends us."""
-    told: List[int] = []
-
-    def tell(number: int, _: Any) -> None:
-        if told:
-            os._exit(128 + number)
-        told.append(number)          # no Event: to set one takes a lock that we may hold already
-
-    with catch_signals(tell):
-        yield told
-
-
-@contextlib.contextmanager
-def catch_signals(tell: Callable[[int, Any], None]) -> Iterator[None]:
-    """Have a function called for each of STOP_SIGNALS that comes during a block.
-
-    Outside the main thread, where Python has no signals, it never is.
-    """
-    import signal
-    former = {}
-    if threading.current_thread() is threading.main_thread():
-        numbers = [getattr(signal, name) for name in STOP_SIGNALS if hasattr(signal, name)]
-        # nohup means it when it has SIGHUP ignored; a shell has SIGINT so for all that ends in &.
-        former = {number: signal.signal(number, tell) for number in numbers
-                  if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGINT}
-    try:
-        yield
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler or signal.SIG_DFL)
-
-
-def run_until_told(service: Union[HTTPService, StdioService],
-                   is_told: Callable[[], Any]) -> None:
-    """Run a service until it ends by itself, or it is told to stop and has stopped."""
-    faults = []
-
-    def run() -> None:
-        try:
-            service.run()
-        except BaseException as error:
-            faults.append(error)
-
-    # In a thread, as a signal must interrupt nothing in the middle; and we look for signals, since
-    # they do not end a wait on every system.
-    thread = threading.Thread(target=run, daemon=True, name="mcpkit-service")
-    thread.start()
-    while thread.is_alive() and not is_told():
-        thread.join(0.1)
-    if is_told():
-        # Not even a client that takes nothing in keeps us for more than three seconds.
-        stopper = threading.Thread(target=service.stop, daemon=True, name="mcpkit-stop")
-        stopper.start()
-        stopper.join(STOP_SECONDS + 0.5)
-    for error in faults:
-        raise error
-
-
-def run_server(make: Callable[[], Server], stdio: bool, workers: Optional[int] = None,
-               pin: Optional[bool] = None, log: Optional[str] = None, **options: Any) -> None:
-    """Serve what `make` returns until told to stop; the rest is said at Server.run."""
-    if workers is not None:
-        check_workers(workers, stdio)
-        run_workers(make, workers, pin is not False, log=log, **options)
-        return
-    if pin and not pin_process(os.getpid()):
-        raise UsageError("this system lets no process choose its core: leave out --pin")
-    with contextlib.closing(make()) as server, catch_stop_signals() as told:
-        if stdio:
-            service = StdioService(server, *take_stdio(), log=log)
-        else:
-            service = HTTPService(server, log=log, listener=take_listener(), **options)
-            print_out(describe_service(service))
-            flush_out()
-        run_until_told(service, lambda: told)
-
-
-def describe_service(service: HTTPService, by: str = "") -> str:
-    """Return the line that a server says when it serves, and by which it is found."""
-    callers = "" if service.mcp.auth is None else " to callers with a token"
-    return (f"{escape_text(service.mcp.info['name'])} serves {service.url}{callers}{by} "
-            "(Ctrl-C ends it)")
-
-
-def pin_process(number: int) -> bool:
-    """Bind this process to one of the cores that it may use, counted round; False where none can.
-
-    The threads of one Python process take turns: that is faster where they change no cores, and
-    fairer where one that is woken does not push aside the one that runs and has what it waits for.
-    """
-    try:
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[number % len(cores)]})
-    except (AttributeError, OSError):        # not on macOS and Windows
-        return False
-    with contextlib.suppress(AttributeError, OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    return True
 
 
 # =============================================================================================
@@ -19584,63 +19482,31 @@ def update_exchanges(exchanges: List[Exchange], replayed: List[Replayed], carrie
 
 # ---- between a client and what answers it
 
-class ReplyHandler(socketserver.BaseRequestHandler):
+class ReplyHandler(RequestHandler):
     """One connection of a ReplyService: request after request, handed over with its body."""
 
     server: ReplyService
 
-    def setup(self) -> None:
-        """Prepare to read requests as our own server does."""
-        self.connection = self.request
-        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.reader = SocketReader(self.connection, Limits(max_body=MAX_ANSWER_BYTES))
-
-    def handle(self) -> None:
-        """Serve the connection until one of the two sides has it closed."""
-        self.close_connection = False
-        while not self.close_connection:
-            self.handle_one_request()
-
-    def handle_one_request(self) -> None:
-        """Read a request and have it answered."""
-        self.close_connection = True
-        with contextlib.suppress(OSError):
-            try:
-                self._read_one()
-            except HTTPError as refusal:
-                self.close_connection = True
-                reply = build_reply(refusal.status, build_refusal(refusal).data, JSON_TYPE,
-                                    Connection="close")
-                self.send_parts(format_reply(reply, self.server.http_date()))
-                self.drain()
-
-    def _read_one(self) -> None:
-        data = self.reader.read_head()
-        if data is None:
-            return
+    def check(self, data: bytes) -> CheckedRequest:
+        """Return what a head asks for; any method and any path will do."""
         head = parse_head(data)
         if not is_host_allowed(head.headers.get("host"), frozenset(), self.server.is_local):
             # A page whose name was re-bound to this machine would be let in by way of us.
             raise HTTPError(403, "this service answers to the names of this machine only")
         has_body = not head.headers.keys().isdisjoint({"content-length", "transfer-encoding"})
         length = parse_content_length(head, MAX_ANSWER_BYTES) if has_body else 0
-        if "expect" in head.headers:
-            self.connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = self.reader.read_body(length)
-        self.close_connection = not is_kept_alive(head)
-        try:
-            self.server.serve(self, head, body)
-        except OSError:
-            self.close_connection = True
-            raise
+        return CheckedRequest(head, length, is_kept_alive(head), "expect" in head.headers, None)
 
-    drain = HTTPHandler.drain
+    def answer(self, request: CheckedRequest, body: bytes) -> None:
+        """Answer a request as the service does."""
+        self.server.serve(self, request.head, body)
 
     def send_parts(self, parts: Iterable[Part]) -> None:
         """Send the parts of an answer, with the pauses between them."""
         for part in parts:
             if isinstance(part, bytes):
-                self.connection.sendall(part)
+                if not self.send_bytes(part):
+                    raise ConnectionAbortedError
             elif isinstance(part, WaitForReply):
                 self.server.wait_for(lambda: self.server.is_answered(part.id), AWAIT_SECONDS, self)
             elif isinstance(part, (int, float)):
@@ -19653,22 +19519,20 @@ class ReplyHandler(socketserver.BaseRequestHandler):
         self.close_connection = True
         if mark is ConnectionAction.RESET:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.rfile.close()
             self.connection.close()
         else:
             self.drain()
 
 
-class ReplyService(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class ReplyService(ThreadedServer):
     """A service for requests of any kind; as a context manager it serves in a thread of its own."""
 
-    daemon_threads = True
-    block_on_close = False
+    handler_class = ReplyHandler
 
     def __init__(self, host: str, port: int, path: str = "/mcp"):
         self.is_local = is_loopback(host)
-        self.stopped = threading.Event()
-        self.socket = open_listener(host, port)
-        socketserver.BaseServer.__init__(self, self.socket.getsockname(), ReplyHandler)
+        super().__init__(open_listener(host, port), Limits(max_body=MAX_ANSWER_BYTES))
         self.origin = f"http://{format_address(host, self.server_address[1])}"
         self.url = self.origin + path
 
@@ -19676,22 +19540,10 @@ class ReplyService(socketserver.ThreadingMixIn, socketserver.TCPServer):
         """Answer a request."""
         raise NotImplementedError
 
-    def __enter__(self) -> ReplyService:
-        start_thread(functools.partial(self.serve_forever, STOP_LOOK_SECONDS))
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.stop()
-
-    def run(self) -> None:
-        """Serve until `stop` is called from another thread."""
-        self.serve_forever(0.1)
-
-    def stop(self) -> None:
+    def stop(self, seconds: float = 0.0) -> None:
         """Free the address; what is being answered is given up."""
         self.stopped.set()
-        self.shutdown()
-        self.server_close()
+        super().stop(seconds)
 
     def http_date(self) -> str:
         """Return the Date of an answer."""
@@ -19708,10 +19560,6 @@ class ReplyService(socketserver.ThreadingMixIn, socketserver.TCPServer):
             if self.stopped.wait(min(LOOK_SECONDS, deadline - time.monotonic())) or (
                     is_peer_gone(handler.connection)):
                 raise ConnectionAbortedError
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what should never happen; the other connections go on."""
-        log_exception("a connection failed")
 
 
 # ---- mock
