@@ -4131,44 +4131,6 @@ def test_what_a_handler_does_wrong_is_a_traceback_here_and_a_bare_error_there(
     assert "Traceback (most recent call last):" in capfd.readouterr().err
 
 
-FORKING_SERVER = """
-import json, os, sys
-import mcpkit
-sys.path.insert(0, os.getcwd())
-
-def fork():
-    pid = os.fork()
-    if pid == 0:
-        CHILD
-    return str(os.waitpid(pid, 0)[1] >> 8)
-
-server = mcpkit.Server("x")
-server.tool(name="t")(lambda: fork())
-server.resource("a://b")(lambda: fork())
-server.resource("a://c/{d}")(lambda d: fork())
-server.prompt(name="p")(lambda a: fork())
-server.completion("p", "a")(lambda value: [fork()])
-for value in json.load(sys.stdin):
-    print(server.receive(value, None, None, mcpkit.Channel()).data.decode(), flush=True)
-"""
-FORKED_CHILDREN = {
-    "returns": ("return 'from the child'", "0", ""), "exits": ("sys.exit()", "0", ""),
-    "exits with a code": ("sys.exit(3)", "3", ""), "exits with words": ("sys.exit('so')", "1", ""),
-    "raises": ("raise ValueError('in the child')", "1", "ValueError: in the child")}
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
-@cases(FORKED_CHILDREN)
-def test_a_child_that_a_handler_forks_never_answers_the_client(case, tmp_path):
-    child, code, words = case
-    run = subprocess.run([sys.executable, "-c", FORKING_SERVER.replace("CHILD", child)],
-                         input=json.dumps(list(HANDLERS.values())), cwd=ROOT, timeout=WAIT,
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    answers = [json.loads(line)["result"] for line in run.stdout.splitlines()]
-    assert [f'"{code}"' in json.dumps(answer) for answer in answers] == [True] * len(HANDLERS)
-    assert run.stderr.count(words) >= len(HANDLERS) * bool(words) and run.returncode == 0
-
-
 def test_a_resource_that_gives_none_is_not_there():
     server, notes = Server("x"), {"a": ""}
     server.resource("notes://{name}")(lambda name: notes.get(name))
