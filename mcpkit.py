@@ -155,15 +155,6 @@ RESOURCE_NOT_FOUND_LEGACY = -32002     # never sent; some legacy servers still a
 MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VERSION)
 
 
-# Codes of earlier revisions that later ones must not use. Spec: 2026-07-28 basic, Error Codes.
-RETIRED_ERRORS = (RESOURCE_NOT_FOUND_LEGACY, -32042)
-
-# What the probe sends of which no server can have heard (RFC 2606: .invalid names nobody).
-UNKNOWN_VERSION = "1900-01-01"
-UNKNOWN_METHOD = "probe/unknown"
-FOREIGN_ORIGIN = "http://mcpkit-probe.invalid"
-
-
 class ErrorFact(NamedTuple):
     """What an error code is called, and the HTTP status that carries it in each era."""
 
@@ -343,20 +334,10 @@ REPLACE_MOST_SECONDS = 30.0
 TASK_POLL_SECONDS = 1.0                # how often a client is advised to ask for a task
 MAX_TASK_SECONDS = 1e9                 # for ever, as a number that JSON carries everywhere
 TASK_LOOK_SECONDS = 0.5                # how often a running task looks for what others wrote
-PROBE_SECONDS = 12.0
-PROBE_ANSWER_BYTES = 4 * 1024 * 1024
-SLOW_START_MS = 5000                   # until a stdio server has answered: some wait no longer
-GREETING_SECONDS = 0.5                 # that a stranger has to say what it is
-PROBE_NOTE_BYTES = 64 * 1024           # where the usual online testers stop reading
-MAX_PROBE_PAGES = 50                   # of a list that is probed
-MAX_REPORT_CHARS = 1000                # of one text in a report
-MAX_FAULTY_TOOLS = 100                 # that a report names
 MAX_PROBES = 16                        # at the same time, of the servers in one file
-PROBE_SILENCE_SECONDS = 3.0            # that one of the deep checks waits for a byte
 AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to what it asks
 LOOK_SECONDS = 0.1                     # how often it is looked whether a client is still there
 REPLAY_LISTEN_SECONDS = 1.0            # for what comes on a stream when all else has been replayed
-PROBE_LISTEN_SECONDS = 0.15            # in which a stream ends after its response, or stays open
 CHILD_END_SECONDS = 2.0                # that a child has to end with its input, and then by TERM
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
 MAX_TOKEN_CHARS = 16 * 1024
@@ -10036,190 +10017,175 @@ class Client:
 # =============================================================================================
 # 18. PROBE
 # =============================================================================================
-# In: what was seen at a server: errors, answers, exchanges. Out: which layer that is of, what it
-# means, and what to do about it, as a Check or a Layer. Tables first: what a status, a word or a
-# greeting means is a row in one of them.
+# In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
+# The probe sends the handshake and tools/list in each era, and nothing that could change anything:
+# never tools/call, prompts/get or resources/read, and no credentials but those it is given. All
+# that it sees is one list of Findings; layers, checks, verdict and headline are views of it.
+
+PROBE_SECONDS = 12.0
+PROBE_ANSWER_BYTES = 4 * 1024 * 1024
+PROBE_NOTE_BYTES = 64 * 1024           # at this size, the usual online testers stop reading
+SLOW_START_MS = 5000                   # some clients wait no longer for a stdio server
+GREETING_SECONDS = 0.5                 # for a program that speaks first to say what it is
+MAX_REPORT_CHARS = 1000                # of one text in a report
+MAX_FAULTY_TOOLS = 100                 # named in a report
+
+# The layers in the order in which they are passed; some are only of HTTP, some only of stdio.
+LAYERS = ["target", "name", "proxy", "tcp", "tls", "start", "http", "content", "output", "era",
+          "handshake", "session", "authorization", "tools", "exit"]
+VERDICTS = ("pass", "partial", "fail", "unreachable")      # best first
 
 
-class Check(NamedTuple):
-    """One thing that was seen. `status` is "ok", "note", "warning", "fail" or "skipped"."""
+class Finding(NamedTuple):
+    """One thing that was seen at a server.
+
+    `status` is "ok", "note", "warning", "fail" or "skipped". `layer` is the step on the way to the
+    server that it reports, if it does, and `ms` how long that took, None if nothing was waited for.
+    `level` is "MUST" or "SHOULD" for a rule of the specification, `spec` the section with it. `era`
+    is the one that it is about, "" for all.
+    """
 
     id: str
     status: str
     message: str
     hint: str = ""
     spec: str = ""
-
-
-class Layer(NamedTuple):
-    """One step on the way to a server, and what was seen there; `status` is as that of a Check.
-
-    `ms` is how long it took, None where nothing was waited for.
-    """
-
-    name: str
-    status: str
-    message: str
-    hint: str = ""
+    layer: str = ""
     ms: Optional[float] = None
+    level: str = ""
+    era: str = ""
 
 
-def trim_texts(part: dict) -> None:
-    """Cut the texts in a part of a report that are too long to be read: they quote a stranger."""
-    for name, text in part.items():
-        if isinstance(text, str) and len(text) > MAX_REPORT_CHARS:
-            part[name] = text[:MAX_REPORT_CHARS] + "..."
+def layer(name: str, status: str, message: str, hint: str = "", ms: Optional[float] = None
+          ) -> Finding:
+    """Return the finding that reports a layer."""
+    return Finding(name, status, message, hint, "", name, ms)
 
 
-# In the order in which they are passed; those of stdio among them.
-LAYERS = ("target", "name", "proxy", "tcp", "tls", "start", "http", "content", "output", "era",
-          "handshake", "session", "authorization", "tools", "exit")
-VERDICTS = ("pass", "partial", "fail", "unreachable")      # best first
+# What extras add: steps that run after the handshakes, each (option of `probe`, its default,
+# function of the Prober and the option's value, called if that is true); and formats, each the name
+# of an option of the command to a function that turns a report into the text of a file.
+PROBE_STEPS: List[Tuple[str, Any, Callable[[Any, Any], None]]] = []
+REPORTS: Dict[str, Callable[[dict], str]] = {}
+
 
 # ---- what a refusal means
 
-class Refusal(NamedTuple):
-    """What an answer means that has this status, and this pattern in a header or ("") its words.
+_SENDING = "streamable-http, Sending Messages"
+_MOVED = ("redirect", "the endpoint has moved", "probe the URL in Location")
+_HOST = ("host", "the server does not answer to this host name",
+         "use the name it was started with, or allow this one there")
+_OTHER_SESSION = ("it may have restarted, or several processes answer: have each client always "
+                  "reach the same one, or let the server do without sessions")
+_NO_ROUTE = "the endpoint is often at /mcp: probe that, or look for it in the program"
+_START = "start the server, and check the address that the proxy has for it"
 
-    `id` and `hint` are those of the Check; `{seen}` in a text stands for what matched.
-    """
-
-    status: int
-    header: str
-    pattern: str
-    id: str
-    message: str
-    hint: str
-
-
-# The first that fits counts, so those with a pattern stand before the one without.
-REFUSALS = (
-    Refusal(301, "", "", "redirect", "the endpoint has moved", "probe the URL in Location"),
-    Refusal(302, "location", r"log-?in|sign-?in|auth|sso|saml", "redirect",
-            "a login page stands in front of the server",
-            "have the path excepted from single sign-on: an MCP client has no browser"),
-    Refusal(302, "", "", "redirect", "the endpoint has moved", "probe the URL in Location; if that "
-            "is a login page, something stands in front of the server"),
-    Refusal(303, "", "", "redirect", "a POST is sent on to another page",
-            "this is made for browsers: the endpoint is elsewhere"),
-    Refusal(307, "", "", "redirect", "the endpoint has moved", "probe the URL in Location"),
-    Refusal(308, "", "", "redirect", "the endpoint has moved", "probe the URL in Location"),
-    Refusal(400, "", r"plain HTTP request|HTTP request to an HTTPS", "tls",
-            "this port speaks TLS, and was spoken to without", "use https:// in the URL"),
-    Refusal(400, "", r"session", "session", "the server wants a session that it knows",
-            "it may have restarted, or several processes answer: have each client always reach "
-            "the same one, or let the server do without sessions"),
-    Refusal(400, "", r"protocol.?version|unsupported.{0,200}version", "version",
-            "the server does not speak this revision", "see the revisions that it names"),
-    Refusal(400, "", r"mcp-method|mcp-name|header", "bad-request",
-            "the server misses a header, or it does not match the body",
-            "look for a proxy that drops or changes Mcp-* headers"),
-    Refusal(400, "", r"host", "host", "the server does not answer to this host name",
-            "use the name it was started with, or allow this one there"),
-    Refusal(400, "", "", "bad-request", "the server read the request and refused it",
-            "see its words: a version that it does not speak, a missing session id, or no MCP"),
-    Refusal(403, "cf-mitigated", "", "challenge", "Cloudflare wants proof of a person",
-            "have the path excepted from its bot rules"),
-    Refusal(403, "www-authenticate", r"insufficient_scope", "forbidden", "the token lacks a scope",
-            "log in again, and ask for the scope that the challenge names"),
-    Refusal(403, "", r"origin", "origin", "the server refuses the Origin, or that there is none",
-            "allow it in the server's settings: the probe sends none, as no program does"),
-    Refusal(403, "", r"\bhost\b", "host", "the server does not answer to this host name",
-            "use the name it was started with, or allow this one there"),
-    Refusal(403, "", "", "forbidden",
-            "the server, or something in front of it, refuses this caller", "check the "
-            "token's rights, and rules on address or region"),
-    Refusal(404, "", r"session", "session", "the server does not know the session (any more)",
-            "it may have restarted, or several processes answer: have each client always reach "
-            "the same one"),
-    Refusal(404, "", r"cannot post", "not-found", "the program has no route for a POST here",
-            "the endpoint is often at /mcp: probe that, or look for it in the program"),
-    Refusal(404, "", "", "not-found", "there is nothing at this path",
-            "the endpoint is often at /mcp: probe that, or ask whoever runs the server"),
-    Refusal(405, "allow", r"\bpost\b", "method-not-allowed",
-            "the POST was refused though Allow names it", "look for a proxy that refuses POST"),
-    Refusal(405, "", "", "method-not-allowed", "this path takes no POST, so it is no MCP endpoint",
-            "the endpoint is often at /mcp; a server that takes only GET here may be of the old "
-            "HTTP+SSE transport"),
-    Refusal(406, "", "", "not-acceptable",
-            "the server refuses the Accept header, though it names both types",
-            "look for a proxy that changes Accept"),
-    Refusal(407, "", "", "proxy", "a proxy wants credentials",
-            "give them in HTTP_PROXY: http://USER:PASSWORD@HOST:PORT"),
-    Refusal(411, "", "", "length", "the server wants a Content-Length, though it was sent",
-            "look for a proxy that changes the request"),
-    Refusal(413, "", "", "size", "the server takes no body of this size, though it is small",
-            "look for a limit in a proxy (nginx: client_max_body_size)"),
-    Refusal(415, "", "", "content-type", "the server refuses application/json",
-            "it is hardly an MCP endpoint"),
-    Refusal(421, "", "", "host", "the server does not answer to this host name",
-            "use the name it was started with, or allow this one there"),
-    Refusal(429, "retry-after", r".+", "rate", "the server has had too many requests",
-            "try again after {seen} (its Retry-After: seconds, or a date)"),
-    Refusal(429, "", "", "rate", "the server has had too many requests", "try again later"),
-    Refusal(500, "", "", "status", "the server failed", "see the server's log"),
-    Refusal(501, "", "", "method-not-allowed", "the server knows no POST",
-            "it may serve files only: the endpoint is elsewhere"),
-    Refusal(502, "server", r".+", "gateway",
-            "{seen} is there, but cannot reach the server behind it",
-            "start the server, and check the address that the proxy has for it"),
-    Refusal(502, "", "", "gateway", "a proxy is there, but the server behind it is not",
-            "start the server, and check the address that the proxy has for it"),
-    Refusal(503, "retry-after", r".+", "unavailable", "the server is too busy, or not up yet",
-            "try again after {seen} (its Retry-After: seconds, or a date)"),
-    Refusal(503, "", "", "unavailable", "the server is too busy, or not up yet", "try again soon"),
-    Refusal(504, "", "", "gateway", "a proxy waited in vain for the server behind it",
-            "see the server's log"),
-    Refusal(511, "", "", "captive-portal", "the network wants you to log in first",
-            "open any page in a browser"),
-    Refusal(521, "", "", "gateway", "Cloudflare is there, but the server behind it refuses it",
-            "start the server, and let Cloudflare's addresses in"),
-    Refusal(522, "", "", "gateway", "Cloudflare waited in vain for the server behind it",
-            "let Cloudflare's addresses in, and see the server's log"),
-    Refusal(526, "", "", "gateway", "Cloudflare does not trust the certificate of the server "
-            "behind it", "renew that certificate"),
+# Statuses, a header ("": the body), and a pattern in it, to the id of the check, what such an answer
+# means, and what to do; {seen} stands for what matched. The first row that fits counts.
+REFUSALS: Tuple[Tuple[Sequence[int], str, str, Tuple[str, str, str]], ...] = (
+    ((302,), "location", r"log-?in|sign-?in|auth|sso|saml",
+     ("redirect", "a login page stands in front of the server",
+      "have the path excepted from single sign-on: an MCP client has no browser")),
+    ((301, 302, 307, 308), "", "", _MOVED),
+    ((303,), "", "", ("redirect", "a POST is sent on to another page",
+                      "this is made for browsers: the endpoint is elsewhere")),
+    ((400,), "", r"plain HTTP request|HTTP request to an HTTPS",
+     ("tls", "this port speaks TLS, and got plain HTTP", "use https:// in the URL")),
+    ((400,), "", r"session", ("session", "the server wants a session that it knows",
+                              _OTHER_SESSION)),
+    ((400,), "", r"protocol.?version|unsupported.{0,200}version",
+     ("version", "the server does not speak this revision", "see the revisions that it names")),
+    ((400,), "", r"mcp-method|mcp-name|header",
+     ("bad-request", "the server misses a header, or it does not match the body",
+      "look for a proxy that drops or changes Mcp-* headers")),
+    ((400, 403), "", r"\bhost\b", _HOST),
+    ((421,), "", "", _HOST),
+    ((400,), "", "", ("bad-request", "the server read the request and refused it", "see its words: "
+                      "a version that it does not speak, a missing session id, or no MCP")),
+    ((403,), "cf-mitigated", "", ("challenge", "Cloudflare wants proof of a person",
+                                  "have the path excepted from its bot rules")),
+    ((403,), "www-authenticate", r"insufficient_scope",
+     ("forbidden", "the token lacks a scope",
+      "log in again, and ask for the scope that the challenge names")),
+    ((403,), "", r"origin",
+     ("origin", "the server refuses the Origin, or that there is none",
+      "allow it in the server's settings: the probe sends none, as no program does")),
+    ((403,), "", "", ("forbidden", "the server, or something in front of it, refuses this caller",
+                      "check the token's rights, and rules on address or region")),
+    ((404,), "", r"session", ("session", "the server does not know the session (any more)",
+                              _OTHER_SESSION)),
+    ((404,), "", r"cannot post", ("not-found", "the program has no route for a POST here",
+                                  _NO_ROUTE)),
+    ((404,), "", "", ("not-found", "there is nothing at this path", _NO_ROUTE)),
+    ((405,), "allow", r"\bpost\b", ("method-not-allowed", "the POST was refused though Allow names "
+                                    "it", "look for a proxy that refuses POST")),
+    ((405, 501), "", "",
+     ("method-not-allowed", "this path takes no POST, so it is no MCP endpoint",
+      "the endpoint is often at /mcp; a server that takes only GET here may be of the old HTTP+SSE "
+      "transport")),
+    ((406,), "", "", ("not-acceptable", "the server refuses the Accept header, though it names both "
+                      "types", "look for a proxy that changes Accept")),
+    ((407,), "", "", ("proxy", "a proxy wants credentials",
+                      "give them in HTTP_PROXY: http://USER:PASSWORD@HOST:PORT")),
+    ((411,), "", "", ("length", "the server wants a Content-Length, though it was sent",
+                      "look for a proxy that changes the request")),
+    ((413,), "", "", ("size", "the server takes no body of this size, though it is small",
+                      "look for a limit in a proxy (nginx: client_max_body_size)")),
+    ((415,), "", "", ("content-type", "the server refuses application/json",
+                      "it is hardly an MCP endpoint")),
+    ((429,), "retry-after", r".+", ("rate", "the server has had too many requests", "try again "
+                                    "after {seen} (its Retry-After: seconds, or a date)")),
+    ((429,), "", "", ("rate", "the server has had too many requests", "try again later")),
+    ((502,), "server", r".+",
+     ("gateway", "{seen} is there, but cannot reach the server behind it", _START)),
+    ((502,), "", "", ("gateway", "a proxy is there, but the server behind it is not", _START)),
+    ((503,), "retry-after", r".+",
+     ("unavailable", "the server is too busy, or not up yet",
+      "try again after {seen} (its Retry-After: seconds, or a date)")),
+    ((503,), "", "", ("unavailable", "the server is too busy, or not up yet", "try again soon")),
+    ((504, 522), "", "", ("gateway", "a proxy waited in vain for the server behind it",
+                          "see the server's log, and whether it lets the proxy in")),
+    ((511,), "", "", ("captive-portal", "the network wants you to log in first",
+                      "open any page in a browser")),
+    ((521,), "", "", ("gateway", "Cloudflare is there, but the server behind it refuses it",
+                      "start the server, and let Cloudflare's addresses in")),
+    ((526,), "", "", ("gateway", "Cloudflare does not trust the certificate of the server behind "
+                      "it", "renew that certificate")),
+    (range(500, 1000), "", "", ("status", "the server failed", "see the server's log")),
+    (range(1000), "", "", ("status", "no success", "see its words")),
 )
-OTHER_REFUSALS = (
-    (500, Refusal(0, "", "", "status", "the server failed", "see the server's log")),
-    (300, Refusal(0, "", "", "status", "no success", "see its words")),
-)
-# A check that ends a conversation to its layer; any other is of the stage that was reached.
-LAYER_OF_CHECK = {**{refusal.id: "http" for refusal in REFUSALS}, "status": "http",
-                  "content": "content", "authorization": "authorization", "tls": "tls",
-                  "bad-request": "handshake", "version": "handshake", "session": "session"}
-
-
-# Of a refusal: what else says why, or who refuses.
+# The layer at which a check ends a conversation; any other check is of the stage that was reached.
+LAYER_OF_CHECK = {**{row[-1][0]: "http" for row in REFUSALS}, "content": "content",
+                  "authorization": "authorization", "tls": "tls", "bad-request": "handshake",
+                  "version": "handshake", "session": "session"}
+# Headers of a refusal that say why, or who refuses.
 TELLING_HEADERS = ("location", "allow", "retry-after", "mcp-name", "mcp-method", "x-error",
                    "proxy-authenticate", "cf-ray", "via")
 
 
-def find_refusal(status: int, headers: Headers, text: str) -> Refusal:
-    """Return what a status other than success means, texts filled in with what was seen."""
-    for refusal in REFUSALS:
-        words = headers.get(refusal.header) if refusal.header else text
-        match = words is not None and status == refusal.status and re.search(
-            refusal.pattern, words, re.IGNORECASE)
+def read_object(data: bytes) -> Optional[dict]:
+    """Return the JSON object in a document, None if there is none."""
+    try:
+        value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def find_refusal(status: int, headers: Headers, text: str) -> Tuple[str, str, str]:
+    """Return id, meaning and hint of a status other than success."""
+    for statuses, name, pattern, meaning in REFUSALS:
+        words = headers.get(name) if name else text
+        match = None if words is None or status not in statuses else re.search(
+            pattern, words, re.IGNORECASE)
         if match:
             seen = shorten(match[0], 80)
-            return refusal._replace(message=refusal.message.replace("{seen}", seen),
-                                    hint=refusal.hint.replace("{seen}", seen))
-    return next(refusal for least, refusal in OTHER_REFUSALS if status >= least)
-
-
-def find_words(text: str) -> str:
-    """Return what the body of a refusal says to a person."""
-    with contextlib.suppress(ValueError):
-        value = parse_json(text.encode("utf-8", "surrogatepass"), max_depth=MAX_ANSWER_DEPTH)
-        for name in ("error", "message", "detail", "title"):
-            if isinstance(value, dict) and value.get(name):
-                value = value[name]
-        return value if isinstance(value, str) else shorten(value)
-    return find_title(text) or text.strip()
+            return tuple(part.replace("{seen}", seen) for part in meaning)
+    raise LookupError(status)
 
 
 def reveal_encoded(text: str) -> str:
-    """Return text with what its values in base64 say behind them, as Mcp-* headers have them."""
+    """Return text in which values in base64, as Mcp-* headers have them, are followed by text."""
     def reveal(match: Any) -> str:
         value = parse_header_value(match[0])
         return match[0] if value is None else f"{match[0]} ({value})"
@@ -10227,53 +10193,58 @@ def reveal_encoded(text: str) -> str:
     return re.sub(r"=\?base64\?[A-Za-z0-9+/]*=*\?=", reveal, text)
 
 
-def explain_status(status: int, headers: Headers, text: str) -> Check:
+def explain_status(status: int, headers: Headers, text: str) -> Finding:
     """Return what an HTTP status other than success means to somebody looking for MCP."""
     if status == 401:
-        return explain_challenge(headers)
-    refusal = find_refusal(status, headers, text)
-    words = [find_words(text)]
+        return explain_challenge(headers, text)
+    id, message, hint = find_refusal(status, headers, text)
+    value: Any = read_object(text.encode("utf-8", "surrogatepass"))
+    for name in ("error", "message", "detail", "title") if value is not None else ():
+        if isinstance(value, dict) and value.get(name):
+            value = value[name]
+    words = [find_title(text) or text.strip() if value is None else
+             value if isinstance(value, str) else shorten(value)]
     words += [f"{name}: {headers[name]}" for name in TELLING_HEADERS if name in headers]
     seen = ", ".join(shorten(reveal_encoded(word)) for word in words if word)
-    return Check(refusal.id, "fail", f"HTTP {status}: {refusal.message}"
-                 + (f" ({seen})" if seen else ""), refusal.hint)
+    return Finding(id, "fail", f"HTTP {status}: {message}" + (f" ({seen})" if seen else ""), hint)
 
 
-def explain_challenge(headers: Headers) -> Check:
-    """Return what the WWW-Authenticate header of a 401 tells a client to do next."""
-    value = headers.get("www-authenticate")
+def explain_challenge(headers: Headers, text: str) -> Finding:
+    """Return what the WWW-Authenticate header of a 401 asks a client to do next."""
     spec = "RFC 9728 5.1; 2025-11-25 basic/authorization"
-    if value is None:
-        return Check("authorization", "warning", "HTTP 401 without a WWW-Authenticate challenge: "
-                     "the server refuses, and does not say how to be let in",
-                     "ask whoever runs it for a token", spec)
-    challenges = parse_challenges(value)
+    if "www-authenticate" not in headers:
+        title = shorten(find_title(text))
+        return Finding("authorization", "fail", "HTTP 401 without a WWW-Authenticate challenge: the "
+                       "server refuses, and does not say how to be let in"
+                       + (f" (a page titled '{title}')" if title else ""),
+                       "ask whoever runs it for a token", spec)
+    challenges = parse_challenges(headers["www-authenticate"])
+    metadata = [challenge.params["resource_metadata"] for challenge in challenges
+                if "resource_metadata" in challenge.params]
+    if metadata:
+        return Finding("authorization", "note", f"HTTP 401 with resource_metadata="
+                       f"{shorten(metadata[0])}: the server is there and wants a token",
+                       "fetch that URL to find the authorization server, or give a token with "
+                       "--header 'Authorization: Bearer ...'", spec)
     schemes = shorten(", ".join(dict.fromkeys(challenge.scheme for challenge in challenges)))
-    for challenge in challenges:
-        metadata = challenge.params.get("resource_metadata")
-        if metadata is not None:
-            return Check("authorization", "note", f"HTTP 401 with resource_metadata="
-                         f"{shorten(metadata)}: the server is there and wants a token",
-                         "fetch that URL to find the authorization server, or give a token with "
-                         "--header 'Authorization: Bearer ...'", spec)
-    return Check("authorization", "note", f"HTTP 401 with a challenge ({schemes or 'unreadable'}) "
-                 "but no resource_metadata: the server is there and wants credentials",
-                 "give them with --header 'Authorization: ...'", spec)
+    return Finding("authorization", "note", f"HTTP 401 with a challenge ({schemes or 'unreadable'}) "
+                   "but no resource_metadata: the server is there and wants credentials",
+                   "give them with --header 'Authorization: ...'", spec)
 
 
-def explain_body(status: Optional[int], headers: Headers, text: str) -> Check:
+def explain_body(status: int, headers: Headers, text: str) -> Finding:
     """Return what a successful answer is that holds no MCP."""
     kind = parse_media_type(headers.get("content-type")) or "no content type"
     if "html" in kind or text.lstrip()[:1] == "<":
         title = shorten(find_title(text))
-        return Check("content", "fail", f"HTTP {status} with a web page"
-                     + (f" titled '{title}'" if title else "") + ", not MCP",
-                     "a login page, a captive portal, or the wrong path: the endpoint is often "
-                     "at /mcp", "streamable-http, Sending Messages")
-    return Check("content", "fail", f"HTTP {status}, {kind}, but no JSON-RPC answer: "
-                 f"{shorten(text) or '(empty)'}", "is this an MCP endpoint?",
-                 "streamable-http, Sending Messages")
+        return Finding("content", "fail", f"HTTP {status} with a web page"
+                       + (f" titled '{title}'" if title else "") + ", not MCP", "a login page, a "
+                       "captive portal, or the wrong path: the endpoint is often at /mcp", _SENDING)
+    return Finding("content", "fail", f"HTTP {status}, {kind}, but no JSON-RPC answer: "
+                   f"{shorten(text) or '(empty)'}", "is this an MCP endpoint?", _SENDING)
 
+
+# ---- what an error means
 
 # The word with which an error from below HTTP begins, to the layer and what to do about it.
 FAULTS_BELOW = {
@@ -10282,91 +10253,67 @@ FAULTS_BELOW = {
                 "between"),
     "tls": ("tls", "check http against https, and the certificate"),
     "proxy": ("proxy", "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"),
-    "connection": ("http", "see the server's log: it gave up on us"),
+    "connection": ("http", "see the server's log: it ended the connection"),
     "http": ("http", "another program listens at this port"),
     "command not found": ("start", "check its spelling and the PATH"),
     "cannot start": ("start", "check that it is a program, and that its folder is there"),
 }
 
 
-def explain_fault(error: MCPKitError) -> Layer:
-    """Return the layer that an error from below HTTP is of, what was seen, and what to do."""
+def explain_fault(error: MCPKitError) -> Finding:
+    """Return the layer at which an error from below HTTP arose, what was seen, and what to do."""
     text = escape_text(str(error))
     word, _, rest = text.partition(": ")
     word = "cannot start" if word.startswith("cannot start") else word
     if word in FAULTS_BELOW:
-        layer, hint = FAULTS_BELOW[word]
+        name, hint = FAULTS_BELOW[word]
         seen, _, scheme = rest.partition(": use ")       # some say themselves what to do
-        return Layer(layer, "fail", text if layer == "start" else seen,
+        return layer(name, "fail", text if name == "start" else seen,
                      f"use {scheme} in the URL" if scheme else hint)
-    layer = "content" if text.startswith("headers received") else "http"
-    return Layer(layer, "fail", text, "is it stuck, or slow? --timeout gives it longer")
+    name = "content" if text.startswith("headers received") else "http"
+    return layer(name, "fail", text, "is it stuck, or slow? --timeout gives it longer")
 
 
-def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Check:
+def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Finding:
     """Return the check for what ended the conversation in one era."""
-    if exchange is not None and exchange.status == 401:      # also one with a JSON-RPC error in it
-        return explain_challenge(exchange.headers)
+    status = exchange.status if exchange is not None else None
+    if status == 401:                             # also one with a JSON-RPC error in it
+        return explain_challenge(exchange.headers, exchange.answer.decode("utf-8", "replace"))
+    if isinstance(error, TransportError):
+        fault = explain_fault(error)
+        stranger = ": that is an SSH server" if "in HTTP: SSH-" in fault.message else ""
+        return Finding("reach", "fail", fault.message + stranger, fault.hint, "", fault.layer)
     if isinstance(error, MCPError):
         return explain_error(error, exchange)
-    if isinstance(error, TransportError):
-        layer = explain_fault(error)
-        stranger = find_stranger(layer.message) if layer.name == "http" else ""
-        return Check("reach", "fail", layer.message + (f": that is {stranger}" if stranger else ""),
-                     layer.hint)
-    status = exchange.status if exchange else None
-    if exchange is None or status is None:
-        return Check("protocol", "fail", escape_text(str(error)))
+    if status is None:
+        return Finding("protocol", "fail", escape_text(str(error)))
     text = exchange.answer.decode("utf-8", "replace")
     if not 200 <= status < 300:
         return explain_status(status, exchange.headers, text)
     kind = parse_media_type(exchange.headers.get("content-type"))
-    if exchange.is_stream or kind == JSON_TYPE:
-        hint = "is it MCP? --max-bytes has more of it read" if "larger than" in str(error) else (
-            "the server's answer breaks a rule: see its log, or ask its author")
-        return Check("protocol", "fail", escape_text(str(error)), hint,
-                     "streamable-http, Sending Messages")
-    return explain_body(status, exchange.headers, text)
+    if not exchange.is_stream and kind != JSON_TYPE:
+        return explain_body(status, exchange.headers, text)
+    return Finding("protocol", "fail", escape_text(str(error)), "is it MCP? --max-bytes has more of "
+                   "it read" if "larger than" in str(error) else "the server's answer breaks a "
+                   "rule: see its log, or ask its author", _SENDING)
 
 
-def explain_error(error: MCPError, exchange: Optional[Exchange]) -> Check:
+def explain_error(error: MCPError, exchange: Optional[Exchange]) -> Finding:
     """Return the check for a JSON-RPC error; its HTTP status says more of what to do."""
     status = error.http_status
     if status == 200 or status is None:
         inside = " inside a 200: the request arrived, and was refused" if status else ""
-        return Check("error", "fail", f"{escape_text(str(error))}{inside}",
-                     "the server says what it wants; see also its log")
-    headers = exchange.headers if exchange is not None else {}
-    refusal = find_refusal(status, headers, error.message)
-    return Check("error" if status == 400 else refusal.id, "fail",
-                 escape_text(reveal_encoded(str(error))), refusal.hint)
+        return Finding("error", "fail", f"{escape_text(str(error))}{inside}",
+                       "the server says what it wants; see also its log")
+    id, _, hint = find_refusal(status, exchange.headers if exchange else {}, error.message)
+    return Finding("error" if status == 400 else id, "fail",
+                   escape_text(reveal_encoded(str(error))), hint)
 
 
-# How a program that speaks no HTTP begins, to what it is.
-STRANGERS = (
-    (r"SSH-[12]", "an SSH server"), (r"HTTP/[01]", "a server of plain HTTP"),
-    (r"(-ERR|-NOAUTH|-DENIED|\+PONG)", "a Redis server"), (r"\+OK", "a POP3 server"),
-    (r"220[ -].*(smtp|mail)", "a mail server"), (r"220[ -]", "an FTP or mail server"),
-    (r"\* OK", "an IMAP server"), (r"RFB ", "a VNC server"), (r"AMQP", "an AMQP broker"),
-)
-# Programs that say nothing which could tell them, by the port that is usually theirs.
-USUAL_PORTS = {22: "SSH", 25: "SMTP", 1433: "SQL Server", 3306: "MySQL", 5432: "PostgreSQL",
-               6379: "Redis", 9092: "Kafka", 11211: "memcached", 27017: "MongoDB"}
-
-
-def find_stranger(text: str) -> str:
-    """Return what kind of server said this, or "" where it is not known."""
-    said = text.rpartition("in HTTP: ")[2]
-    return next((name for pattern, name in STRANGERS
-                 if re.match(pattern, said, re.IGNORECASE | re.DOTALL)), "")
-
-
-# What to do about a note on the way: one that ends in "ok" names addresses.
-WAY_HINTS = {True: "the server listens at one of its addresses only: use that one in the URL, or "
-               "have the server listen at all", False: ""}
-
+# ---- what is worth a line though it went well
 
 REDIRECT_HINT = "give clients the URL that it leads to: some lose the request on the way"
+NO_TOOLS = ("tools/list names no tool", "is something missing in the server's configuration?")
 
 
 def is_redirect(exchange: Exchange) -> bool:
@@ -10374,421 +10321,79 @@ def is_redirect(exchange: Exchange) -> bool:
     return exchange.status is not None and 300 <= exchange.status < 400
 
 
-def explain_exchange(exchange: Exchange) -> List[Check]:
-    """Return what is worth a line about one exchange that went well."""
-    checks = [Check("way", "note", note, WAY_HINTS[note.endswith(" ok")])
-              for note in exchange.notes]
+def explain_exchange(exchange: Exchange) -> Iterator[Finding]:
+    """Yield what is worth a line about one exchange."""
+    for note in exchange.notes:
+        yield Finding("way", "note", note, "the server listens at one of its addresses only: use "
+                      "that one in the URL, or have the server listen at all"
+                      if note.endswith(" ok") else "")
     message = json.loads(exchange.request_body or b"{}")
-    if exchange.status is not None and not 200 <= exchange.status < 300:
-        where = exchange.headers.get("location")
-        checks.append(Check("step", "note", f"{message.get('method', exchange.method)} was "
-                            f"answered with HTTP {exchange.status}"
-                            + (f", Location: {shorten(where)}" if where else ""),
-                            REDIRECT_HINT if is_redirect(exchange) else ""))
-    elif exchange.status is not None and "id" not in message and message:
-        if exchange.status != 202:
-            checks.append(Check("notification-status", "warning", f"{message['method']} was "
-                                f"answered with HTTP {exchange.status}", "it should be 202 "
-                                "Accepted without a body", "streamable-http, Sending Messages"))
-    elif exchange.status is not None and "method" in message:
-        form = "an event stream" if exchange.is_stream else "one JSON object"
-        form = "an event on the stream of the session" if exchange.status == 202 else form
-        checks.append(Check("answer-form", "ok", f"{message['method']} was answered with {form} "
-                            f"({exchange.size:,} bytes, {exchange.seconds * 1000:.0f} ms)",
-                            spec="streamable-http, Sending Messages"))
+    method, status = message.get("method"), exchange.status
+    seen = f"{method or exchange.method} was answered with"
+    if status is not None and not 200 <= status < 300:
+        location = exchange.headers.get("location")
+        yield Finding("step", "note", f"{seen} HTTP {status}"
+                      + (f", Location: {shorten(location)}" if location else ""),
+                      REDIRECT_HINT if is_redirect(exchange) else "")
+    elif status is not None and message and "id" not in message and status != 202:
+        yield Finding("notification-status", "warning", f"{seen} HTTP {status}",
+                      "it should be 202 Accepted without a body", _SENDING)
+    elif status is not None and method and "id" in message:
+        form = "an event on the stream of the session" if status == 202 else (
+            "an event stream" if exchange.is_stream else "one JSON object")
+        yield Finding("answer-form", "ok", f"{seen} {form} ({exchange.size:,} bytes, "
+                      f"{exchange.seconds * 1000:.0f} ms)", "", _SENDING)
     if exchange.size > PROBE_NOTE_BYTES:
-        checks.append(Check("answer-size", "note", f"{message.get('method')} was answered with "
-                            f"{exchange.size:,} bytes, over the {PROBE_NOTE_BYTES:,} at which "
-                            "online testers stop reading", "page the list, or shorten schemas"))
-    return checks
+        yield Finding("answer-size", "note", f"{seen} {exchange.size:,} bytes, over the "
+                      f"{PROBE_NOTE_BYTES:,} at which online testers stop reading",
+                      "page the list, or shorten schemas")
 
 
-NO_TOOLS_HINT = "is something missing in the server's configuration?"
-
-
-def explain_tools(tools: List[Any]) -> List[Check]:
-    """Return what is worth a line about a tool list, of faulty tools MAX_FAULTY_TOOLS lines."""
-    checks: List[Check] = []
-    for index, tool in enumerate(tools):
-        fault = find_tool_fault(tool) or find_schema_fault(tool)
-        if fault is not None and len(checks) == MAX_FAULTY_TOOLS:
-            checks.append(Check("tool", "warning", f"tool {index} {fault}, and others may, too",
-                                "clients may drop them", "server/tools, Tool"))
-            break
-        if fault is not None:
+def explain_tools(tools: List[Any]) -> Iterator[Finding]:
+    """Yield what is worth a line about a tool list, of faulty tools MAX_FAULTY_TOOLS lines."""
+    faults = ((index, tool, find_tool_fault(tool) or find_schema_fault(tool))
+              for index, tool in enumerate(tools))
+    faulty = islice((row for row in faults if row[2]), MAX_FAULTY_TOOLS + 1)
+    for number, (index, tool, fault) in enumerate(faulty):
+        if number == MAX_FAULTY_TOOLS:
+            yield Finding("tool", "warning", f"tool {index} {fault}, and others may, too",
+                          "clients may drop them", "server/tools, Tool")
+        else:
             name = tool.get("name") if isinstance(tool, dict) else None
-            checks.append(Check("tool", "warning", f"tool {index} ({shorten(name)}) {fault}",
-                                "clients may drop it", "server/tools, Tool"))
+            yield Finding("tool", "warning", f"tool {index} ({shorten(name)}) {fault}",
+                          "clients may drop it", "server/tools, Tool")
     if not tools:
-        checks.append(Check("tools", "warning", "tools/list names no tool", NO_TOOLS_HINT))
-    return checks
+        yield Finding("tools", "warning", *NO_TOOLS)
 
 
-def explain_junk(lines: List[Tuple[int, str]]) -> List[Check]:
-    """Return a line about each that a stdio server printed where only messages may be."""
-    return [Check("stdout", "warning", f"not MCP on stdout, line {number}: {text}",
-                  "have it write UTF-8 (PYTHONUTF8=1), and only messages"
-                  if "\ufffd" in text or "\\x00" in text else
-                  "print to standard error: standard output is the protocol's",
-                  "basic/transports/stdio") for number, text in lines]
+def explain_junk(lines: List[Tuple[int, str]]) -> Iterator[Finding]:
+    """Yield a line about each that a stdio server printed where only messages may be."""
+    for number, text in lines:
+        is_encoded = "\ufffd" in text or "\\x00" in text
+        yield Finding("stdout", "warning", f"not MCP on stdout, line {number}: {text}",
+                      "have it write UTF-8 (PYTHONUTF8=1), and only messages" if is_encoded else
+                      "print to standard error: standard output is the protocol's",
+                      "basic/transports/stdio")
 
 
-def explain_ending(ending: ChildExit) -> Layer:
-    """Return how a stdio server took the end of its input."""
-    ms = ending.seconds * 1000
+def explain_ending(ending: ChildExit) -> Finding:
+    """Return the layer that says how a stdio server took the end of its input."""
+    status, message, hint = ("ok", "it ended when its input did", "")
     if ending.signal:
-        return Layer("exit", "warning", "it did not end when its input did: it took "
-                     f"SIG{ending.signal}", "end at the end of standard input, as clients expect",
-                     ms)
-    if ending.left_something:
-        return Layer("exit", "warning", "it ended, but left processes running",
-                     "end what the server starts before it ends", ms)
-    return Layer("exit", "ok", "it ended when its input did", "", ms)
-
-
-# In: a target. Out: a report that says what works, what was seen, and what to do about the rest.
-# It sends the handshake and tools/list in each era, and nothing that could change anything: never
-# tools/call, prompts/get or resources/read, and no credentials but those it is given.
-
-
-class EraReport:
-    """What the probe found in one era; `to_json` is its part of the report."""
-
-    def __init__(self, name: str, is_http: bool):
-        self.name = name
-        self.verdict = "fail"
-        self.checks: List[Check] = []
-        self.fault: Optional[Check] = None        # what ended it early
-        self.failed_layer = ""                    # where that was
-        self._is_http = is_http
-        self._exchanges: List[Exchange] = []      # of this era
-        self._opening = 0                         # how many of them opened the conversation
-        self._junk: List[Tuple[int, str]] = []    # what a stdio server printed beside messages
-        self._ending: Optional[ChildExit] = None     # of a stdio server
-        self._facts: dict = {"protocolVersion": None, "serverInfo": {}, "session": False,
-                             "transport": None, "tools": []}
-
-    def stop(self, layer: Layer) -> None:
-        """Take note that nothing can be asked, for a layer below fails."""
-        self.verdict, self.failed_layer = "unreachable", layer.name
-        self.fault = Check("reach", "fail", layer.message, layer.hint)
-        self.checks.append(self.fault)
-
-    def run(self, client: Client, exchanges: List[Exchange]) -> None:
-        """Go through the era's opening and its tool list, and note what is seen."""
-        start = len(exchanges)
-        try:
-            client.connect()
-            self._opening = len(exchanges) - start
-            self._note_opening(client)
-            result = client.request("tools/list")
-            tools = result.get("tools")
-            if not isinstance(tools, list):
-                raise ProtocolError(f"tools/list has no list of tools: {shorten(result)}")
-        except MCPKitError as error:
-            self._exchanges = exchanges[start:]
-            self._note_failure(error)
-            return
-        self._exchanges = exchanges[start:]
-        seen = [check for exchange in self._exchanges for check in explain_exchange(exchange)]
-        step = next((check for check in seen if check.id == "step"), None)     # tells of the others
-        self.checks += [check for check in seen if check.id != "step" or check is step]
-        self.checks += explain_tools(tools)
-        if "nextCursor" in result:
-            self.checks.append(Check("pages", "note", f"tools/list has more pages; the first names "
-                                     f"{len(tools)} tools, and the probe reads no other",
-                                     "list them all with the command list"))
-        self._facts["tools"] = [tool["name"] for tool in tools if isinstance(tool, dict)
-                                and isinstance(tool.get("name"), str)]
-        self.verdict = "pass" if self._facts["tools"] else "partial"
-
-    def _note_opening(self, client: Client) -> None:
-        conversation = client.conversation
-        self._facts.update(protocolVersion=conversation.version,
-                           serverInfo=conversation.server_info,
-                           session=conversation.session_id is not None,
-                           transport=client.transport)
-        opening = "initialize" if self.name == "legacy" else "server/discover"
-        self.checks.append(Check(
-            "handshake", "ok", f"{opening} agreed on {conversation.version}",
-            spec="2025-11-25 basic/lifecycle" if self.name == "legacy" else "server/discover"))
-        if client.transport == HTTPTransport.name and self.name == "legacy":
-            session = ("a session id was issued, and sent from then on"
-                       if self._facts["session"] else "no session id: the server is stateless")
-            self.checks.append(Check("session", "ok", session,
-                                     spec="2025-11-25 basic/transports, Session Management"))
-        if client.transport == SSETransport.name:
-            self.checks.append(Check(
-                "transport", "note", "legacy SSE: the POST was refused, and a GET opened an event "
-                "stream that begins with the event endpoint: the HTTP+SSE transport of 2024-11-05",
-                "newer clients want Streamable HTTP", "2025-11-25 basic/transports, Backwards "
-                "Compatibility"))
-
-    def _note_failure(self, error: MCPKitError) -> None:
-        exchange = self._exchanges[-1] if self._exchanges else None
-        check = explain_failure(error, exchange)
-        if not self._is_http and isinstance(error, TransportError):
-            check = check._replace(hint="run the command by hand, and see what it says" if
-                                   "exited with" in check.message else check.hint)
-        self.fault = check
-        self.checks.append(check)
-        self.failed_layer = LAYER_OF_CHECK.get(check.id, "tools" if self.version else "handshake")
-        if check.id == "protocol" and self._is_http and exchange is not None and (
-                exchange.error or "jsonrpc" not in (read_object(exchange.answer) or {})):
-            self.failed_layer = "content"         # it could not even be read as a message
-        if isinstance(error, TransportError):
-            self.verdict, layer = "unreachable", explain_fault(error).name
-            if self._is_http or layer == "start":
-                self.failed_layer = layer
-            elif self.version is None and not error.timed_out:
-                self.failed_layer = "start"       # it has ended instead of answering
-        elif check.id == "authorization" and check.status == "note":
-            self.verdict = "partial"
-
-    def note_child(self, junk: List[Tuple[int, str]], ending: Optional[ChildExit]) -> None:
-        """Take note of what a stdio server printed beside messages, and how it ended."""
-        self._junk, self._ending = junk, ending
-        self.checks[:0] = explain_junk(junk)
-
-    def restate(self, layer: Layer) -> None:
-        """Replace what ended it by what a closer look has shown."""
-        fault = self.fault._replace(message=layer.message, hint=layer.hint)
-        self.checks[self.checks.index(self.fault)] = self.fault = fault
-        self.failed_layer = layer.name
-
-    # ---- as layers
-
-    @property
-    def depth(self) -> int:
-        """How many layers were passed."""
-        return LAYERS.index(self.failed_layer) if self.failed_layer else len(LAYERS)
-
-    @property
-    def name_of_server(self) -> str:
-        """What the server calls itself."""
-        info = self._facts["serverInfo"]
-        return f"{info.get('name', 'a nameless server')} {info.get('version', '')}".rstrip()
-
-    @property
-    def refusal_headers(self) -> Headers:
-        """The headers of the answer that ended it."""
-        return self._exchanges[-1].headers
-
-    @property
-    def server_info(self) -> dict:
-        """What the server says of itself."""
-        return self._facts["serverInfo"]
-
-    @property
-    def version(self) -> Optional[str]:
-        """The revision that was agreed on, None if none was."""
-        return self._facts["protocolVersion"]
-
-    def list_layers(self, versions: Sequence[str]) -> List[Layer]:
-        """Return what the conversation showed, up to the layer that ended it.
-
-        `versions` are the revisions that were agreed on in all eras.
-        """
-        seen = [*self._list_carried(), *(self._list_said(versions) if self.version else ())]
-        layers = [layer for layer in seen
-                  if layer.message and LAYERS.index(layer.name) < self.depth]
-        if self.fault is not None:
-            status = "warning" if self.verdict == "partial" else "fail"
-            layers.append(Layer(self.failed_layer, status, self.fault.message, self.fault.hint,
-                                self._find_ms(-1, None)))
-        return layers + ([explain_ending(self._ending)] if self._ending is not None else [])
-
-    def _list_carried(self) -> Iterator[Layer]:
-        """Yield the layers that carry messages; one without a message was not seen."""
-        first = self._exchanges[0] if self._exchanges else None
-        if first is not None and first.status is not None:
-            took, is_moved = self._find_ms(0, 1), is_redirect(first)
-            yield Layer("http", "note" if is_moved else "ok", describe_answer(first),
-                        REDIRECT_HINT if is_moved else "", took)
-            yield Layer("content", "ok", describe_body(next((
-                exchange for exchange in self._exchanges if not is_redirect(exchange)), first)))
-        elif not self._is_http and first is not None:
-            yield Layer("start", "ok", "it runs")
-            junk = count_things(len(self._junk), "line")
-            yield Layer("output", "warning", f"{junk} of something else") if self._junk else (
-                Layer("output", "ok", "messages only" if self.version else ""))
-
-    def _list_said(self, versions: Sequence[str]) -> Iterator[Layer]:
-        """Yield the layers of a conversation that was opened."""
-        yield Layer("era", "ok", " and ".join(
-            f"{version} ({'modern' if version in MODERN_VERSIONS else 'legacy'})"
-            for version in versions))
-        took, name = self._find_ms(0, self._opening), escape_text(self.name_of_server)
-        is_slow = not self._is_http and took > SLOW_START_MS
-        yield Layer("handshake", "note", f"{name} starts slowly", "clients may give up on it: "
-                    "answer first, and load what takes long when it is needed", took) \
-            if is_slow else Layer("handshake", "ok", name, ms=took)
-        if self._is_http and self.name == "legacy":
-            yield Layer("session", "ok", (
-                "as long as its stream is open" if self._facts["transport"] == SSETransport.name
-                else "one was opened, and ended" if self._facts["session"]
-                else "none: the server is stateless"))
-        if self._is_http:
-            is_given = "authorization" in map(str.lower, self._exchanges[0].request_headers)
-            yield Layer("authorization", "ok", "the credentials given are taken" if is_given
-                        else "none is asked for")
-        tools = [shorten(tool, 80) for tool in self._facts["tools"]]
-        took, more = self._find_ms(self._opening, None), ", ..." if len(tools) > 5 else ""
-        yield Layer("tools", "ok", f"{len(tools)}: {', '.join(tools[:5])}{more}", ms=took) \
-            if tools else Layer("tools", "warning", "tools/list names no tool", NO_TOOLS_HINT, took)
-
-    def _find_ms(self, start: int, end: Optional[int]) -> Optional[float]:
-        """Return how long some of the exchanges took."""
-        exchanges = self._exchanges[start:end]
-        return sum(exchange.seconds for exchange in exchanges) * 1000 if exchanges else None
-
-    def to_json(self) -> dict:
-        """Return the verdict and the facts."""
-        return {"verdict": self.verdict, **self._facts}
-
-
-def describe_answer(exchange: Exchange) -> str:
-    """Return what HTTP said in one exchange."""
-    server, target = exchange.headers.get("server"), exchange.headers.get("location")
-    return f"HTTP {exchange.status} to a {exchange.method}" + (
-        f", from {shorten(server, 80)}" if server else "") + (
-        f", on to {shorten(target)}" if target and is_redirect(exchange) else "")
-
-
-def describe_body(exchange: Exchange) -> str:
-    """Return what the body of one exchange was, "" when there was none."""
-    kind = parse_media_type(exchange.headers.get("content-type"))
-    return f"{shorten(kind, 80) or 'no content type'}, {exchange.size:,} bytes" \
-        if exchange.size else ""
+        status, message, hint = ("warning", "it did not end when its input did: it took SIG"
+                                 f"{ending.signal}", "end at the end of standard input, as clients "
+                                 "expect")
+    elif ending.left_something:
+        status, message, hint = ("warning", "it ended, but left processes running",
+                                 "end what the server starts before it ends")
+    return layer("exit", status, message, hint, ending.seconds * 1000)
 
 
 # ---- the layers below HTTP
 
-class Ground:
-    """Looks at what HTTP will stand on, each layer once and in order; no request is sent."""
-
-    def __init__(self, url: str, network: Network, waits: Timeouts):
-        self._url, self._network, self._waits = url, network, waits
-        self._way, self._bypassed = find_way(url, network)
-        near = self._way.proxy or self._way            # who is connected to
-        self._host, self._port = near.host, near.port
-        self._addresses: list = []
-
-    def look(self) -> List[Layer]:
-        """Return the layers up to the first that fails."""
-        layers: List[Layer] = []
-        for look in (self._describe_target, self._resolve, self._describe_proxy, self._connect,
-                     self._secure):
-            started = time.monotonic()
-            try:
-                layer = look()
-            except (OSError, TransportError) as error:
-                layer = explain_fault(explain_transport_error(error, self._url, None, self._waits))
-            is_waiting = layer.name not in ("target", "proxy")
-            layers.append(layer._replace(ms=(time.monotonic() - started) * 1000 if is_waiting
-                                         else None))
-            if layer.status == "fail":
-                break
-        return layers
-
-    def _describe_target(self) -> Layer:
-        path = urllib.parse.urlsplit(self._url).path or "/"
-        return Layer("target", "ok", f"{self._way.scheme} at {self._way.address}, path "
-                     f"{shorten(path)}")
-
-    def _resolve(self) -> Layer:
-        self._addresses = find_addresses(self._host, self._port, self._waits)
-        found = [entry[4][0] for entry in self._addresses]
-        whose = " (the proxy; it looks up the server itself)" if self._way.proxy else ""
-        return Layer("name", "ok", f"{self._host} is an address{whose}"
-                     if found == [self._host] else f"{self._host}{whose} is {', '.join(found)}")
-
-    def _describe_proxy(self) -> Layer:
-        if self._way.proxy is None:
-            return Layer("proxy", "ok", self._bypassed or "none is set")
-        return Layer("proxy", "ok", f"through {format_address(self._host, self._port)}")
-
-    def _connect(self) -> Layer:
-        outcomes: Dict[str, str] = {}
-        for left, entry in zip(range(len(self._addresses), 0, -1), self._addresses):
-            seconds = min(self._waits.left() / (left + 1), ADDRESS_SECONDS)
-            outcomes[entry[4][0]] = try_address(entry, seconds)
-        good = [address for address, outcome in outcomes.items() if outcome == "ok"]
-        seen = ", ".join(f"{address} {outcome}" for address, outcome in outcomes.items())
-        if not good:
-            verb = "answers" if "silent" in outcomes.values() else "listens"
-            whose = "the proxy, " if self._way.proxy else ""
-            return Layer("tcp", "fail", f"nothing {verb} at {whose}"
-                         f"{format_address(self._host, self._port)} ({seen})", FAULTS_BELOW[
-                             "proxy" if self._way.proxy else "connect"][1])
-        if len(good) < len(outcomes):
-            return Layer("tcp", "note", seen, "a client that tries one address only may fail: "
-                         f"have the server listen at all, or put {good[0]} into the URL")
-        return Layer("tcp", "ok", seen)
-
-    def _secure(self) -> Layer:
-        if self._way.scheme == "http":
-            return Layer("tls", "ok", "none: plain HTTP")
-        import ssl
-        context = build_tls_context(self._network)
-        with dial(self._way, self._waits, []) as sock:
-            try:
-                sock.settimeout(self._waits.left())
-                with context.wrap_socket(sock, server_hostname=self._way.host) as secure:
-                    return describe_tls(secure, self._network.insecure)
-            except ssl.SSLCertVerificationError as error:
-                fault = explain_fault(explain_certificate(error, self._way, self._waits))
-                return fault._replace(hint=CERTIFICATE_HINTS.get(error.verify_code, fault.hint))
-            except OSError as error:
-                fault = explain_transport_error(error, self._url, None, self._waits)
-        return self._explain_no_tls(explain_fault(fault))
-
-    def _explain_no_tls(self, fault: Layer) -> Layer:
-        """Return what it is that does not speak TLS, if it says so when asked without."""
-        greeting = self._read_greeting()
-        if not greeting or greeting.startswith("\x15\x03"):      # an alert is TLS, but not ours
-            return Layer("tls", "fail", f"no TLS handshake: {fault.message}", fault.hint)
-        is_http = greeting.startswith("HTTP/")
-        return Layer("tls", "fail", f"{self._way.address} speaks no TLS: it is "
-                     f"{find_stranger(greeting) or 'something else'} "
-                     f"({shorten(greeting.splitlines()[0], 80)})",
-                     "use http:// in the URL" if is_http else FAULTS_BELOW["http"][1])
-
-    def _read_greeting(self) -> str:
-        """Return the start of what is said to somebody who says nothing, or but HEAD."""
-        try:
-            with dial(self._way, self._waits, []) as sock:
-                for said in (b"", b"HEAD / HTTP/1.0\r\n\r\n"):
-                    sock.sendall(said)
-                    sock.settimeout(min(GREETING_SECONDS, self._waits.left()))
-                    with contextlib.suppress(socket.timeout):
-                        return sock.recv(256).decode("latin-1")
-        except (OSError, TransportError):
-            pass
-        return ""
-
-    def explain_no_http(self, fault: Check) -> Layer:
-        """Return what it may be that closes connections without HTTP."""
-        usual = USUAL_PORTS.get(self._way.port)
-        return Layer("http", "fail", fault.message, fault.hint if usual is None else
-                     f"this is the usual port of {usual}, which speaks no HTTP")
-
-
-def try_address(entry: tuple, seconds: float) -> str:
-    """Return "ok" when a TCP connection to an entry of getaddrinfo succeeds, else why not."""
-    family, kind, protocol, _, address = entry
-    try:
-        with socket.socket(family, kind, protocol) as sock:
-            sock.settimeout(seconds)
-            sock.connect(address)
-            return "ok"
-    except OSError as error:
-        return describe_refusal(error)
-
-
-# What to do about a certificate, by the number that OpenSSL has for its fault.
 TRUST_HINT = ("give the certificate of its authority to clients (--cacert FILE), or have it issued "
               "by one that they know")
+# What to do about a certificate, by the number that OpenSSL has for its fault.
 CERTIFICATE_HINTS = {
     9: "set the clock of this machine, or of the one that made the certificate",
     10: "have it renewed, and the server restarted", 18: TRUST_HINT, 19: TRUST_HINT,
@@ -10797,435 +10402,595 @@ CERTIFICATE_HINTS = {
 }
 
 
-def describe_tls(secure: Any, is_insecure: bool) -> Layer:
-    """Return the layer of a TLS connection that can be trusted, or is all the same."""
-    certificate = parse_certificate(secure.getpeercert(binary_form=True))
-    names = certificate.names or certificate.subject
-    return Layer("tls", "note" if is_insecure else "ok", f"{secure.version()}, for {names}, "
-                 f"issued by {certificate.issuer}, until {certificate.ends}"
-                 + ("; not checked" if is_insecure else ""))
+def trace_route(url: str, network: Network, waits: Timeouts) -> Iterator[Finding]:
+    """Yield each layer on the way to a URL, up to the first that fails; no request is sent.
+
+    Raises OSError or TransportError for a layer that fails.
+    """
+    way, bypassed = find_way(url, network)
+    near = way.proxy or way                       # the host that is connected to
+    yield layer("target", "ok", f"{way.scheme} at {way.address}, path "
+                f"{shorten(urllib.parse.urlsplit(url).path or '/')}")
+    addresses = find_addresses(near.host, near.port, waits)
+    found = [entry[4][0] for entry in addresses]
+    whose = " (the proxy; it looks up the server itself)" if way.proxy else ""
+    yield layer("name", "ok", f"{near.host} is an address{whose}" if found == [near.host]
+                else f"{near.host}{whose} is {', '.join(found)}")
+    yield layer("proxy", "ok", f"through {format_address(near.host, near.port)}" if way.proxy
+                else bypassed or "none is set")
+    yield try_addresses(addresses, way, waits)
+    yield layer("tls", "ok", "none: plain HTTP") if way.scheme == "http" else (
+        try_tls(way, url, network, waits))
 
 
-# ---- the runner
+def try_addresses(addresses: list, way: Route, waits: Timeouts) -> Finding:
+    """Return the layer of TCP: every address of the server, or of the proxy, is connected to."""
+    outcomes: Dict[str, str] = {}
+    for left, (family, kind, protocol, _, address) in enumerate(reversed(addresses), 2):
+        try:
+            with socket.socket(family, kind, protocol) as sock:
+                sock.settimeout(min(waits.left() / left, ADDRESS_SECONDS))
+                sock.connect(address)
+            outcomes[address[0]] = "ok"
+        except OSError as error:
+            outcomes[address[0]] = describe_refusal(error)
+    outcomes = dict(reversed(list(outcomes.items())))
+    good = [address for address, outcome in outcomes.items() if outcome == "ok"]
+    seen = ", ".join(f"{address} {outcome}" for address, outcome in outcomes.items())
+    if not good:
+        near = way.proxy or way
+        verb = "answers" if "silent" in outcomes.values() else "listens"
+        return layer("tcp", "fail", f"nothing {verb} at {'the proxy, ' if way.proxy else ''}"
+                     f"{format_address(near.host, near.port)} ({seen})",
+                     FAULTS_BELOW["proxy" if way.proxy else "connect"][1])
+    if len(good) < len(outcomes):
+        return layer("tcp", "note", seen, "a client that tries one address only may fail: have the "
+                     f"server listen at all, or put {good[0]} into the URL")
+    return layer("tcp", "ok", seen)
+
+
+def try_tls(way: Route, url: str, network: Network, waits: Timeouts) -> Finding:
+    """Return the layer of TLS: a handshake, and what the certificate says."""
+    import ssl
+    context = build_tls_context(network)
+    try:
+        with dial(way, waits, []) as sock:
+            sock.settimeout(waits.left())
+            with context.wrap_socket(sock, server_hostname=way.host) as secure:
+                seen = parse_certificate(secure.getpeercert(binary_form=True))
+                return layer("tls", "note" if network.insecure else "ok", f"{secure.version()}, for "
+                             f"{seen.names or seen.subject}, issued by {seen.issuer}, until "
+                             f"{seen.ends}" + ("; not checked" if network.insecure else ""))
+    except ssl.SSLCertVerificationError as error:
+        fault = explain_fault(explain_certificate(error, way, waits))
+        return fault._replace(hint=CERTIFICATE_HINTS.get(error.verify_code, fault.hint))
+    except OSError as error:
+        fault = explain_fault(explain_transport_error(error, url, None, waits))
+    greeting = read_greeting(way, waits)
+    if not greeting or greeting.startswith("\x15\x03"):          # an alert is TLS, but not ours
+        return layer("tls", "fail", f"no TLS handshake: {fault.message}", fault.hint)
+    is_http = greeting.startswith("HTTP/")
+    kind = "a server of plain HTTP" if is_http else (
+        "an SSH server" if greeting.startswith("SSH-") else "something else")
+    return layer("tls", "fail", f"{way.address} speaks no TLS: it is {kind} "
+                 f"({shorten(greeting.splitlines()[0], 80)})",
+                 "use http:// in the URL" if is_http else FAULTS_BELOW["http"][1])
+
+
+def read_greeting(way: Route, waits: Timeouts) -> str:
+    """Return what a server says first, or to HEAD; "" if it says nothing."""
+    with contextlib.suppress(OSError, TransportError), dial(way, waits, []) as sock:
+        for request in (b"", b"HEAD / HTTP/1.0\r\n\r\n"):
+            sock.sendall(request)
+            sock.settimeout(min(GREETING_SECONDS, waits.left()))
+            with contextlib.suppress(socket.timeout):
+                return sock.recv(256).decode("latin-1")
+    return ""
+
+
+# ---- one era
+
+class EraReport:
+    """What the probe found in one era: `facts` for the report, and findings.
+
+    `fault` is the finding that ended the conversation early, None if nothing did.
+    """
+
+    def __init__(self, name: str, is_http: bool):
+        self.name, self.is_http = name, is_http
+        self.facts: dict = {"verdict": "fail", "protocolVersion": None, "serverInfo": {},
+                            "session": False, "transport": None, "tools": []}
+        self.findings: List[Finding] = []
+        self.exchanges: List[Exchange] = []       # of this era
+        self.fault: Optional[Finding] = None
+
+    @property
+    def verdict(self) -> str:
+        """One of VERDICTS."""
+        return self.facts["verdict"]
+
+    @property
+    def depth(self) -> int:
+        """How many layers were passed."""
+        return LAYERS.index(self.fault.layer) if self.fault else len(LAYERS)
+
+    @property
+    def version(self) -> Optional[str]:
+        """The revision that was agreed on, None if none was."""
+        return self.facts["protocolVersion"]
+
+    def stop(self, fault: Finding, verdict: str) -> None:
+        """Note what ends the conversation; what was seen of later layers is dropped."""
+        status = "warning" if verdict == "partial" else "fail"
+        self.facts["verdict"], self.fault = verdict, fault._replace(status=status)
+        self.findings = [seen for seen in self.findings
+                         if not seen.layer or LAYERS.index(seen.layer) < self.depth]
+        self.findings.append(self.fault)
+
+    def run(self, client: Client, exchanges: List[Exchange]) -> None:
+        """Open the era, ask for its tool list, and close the client; note what is seen.
+
+        `exchanges` grow with what the client sends.
+        """
+        start, transport = len(exchanges), None
+        try:
+            client.connect()
+            transport = client._transport
+            self.exchanges = exchanges[start:]
+            self._note_carrier()
+            self._note_opening(client)
+            result = client.request("tools/list")
+            if not isinstance(result.get("tools"), list):
+                raise ProtocolError(f"tools/list has no list of tools: {shorten(result)}")
+            self._note_tools(result, exchanges[start:])
+        except MCPKitError as error:
+            is_carried = bool(self.exchanges)
+            self.exchanges = exchanges[start:]
+            if not is_carried:
+                self._note_carrier()
+            self._note_failure(error)
+        finally:
+            client.close()
+        self._note_child(client.junk, getattr(transport, "ending", None))
+
+    def _note_carrier(self) -> None:
+        """Note what carries messages."""
+        first = self.exchanges[0] if self.exchanges else None
+        if first is not None and first.status is not None:
+            server, location = first.headers.get("server"), first.headers.get("location")
+            moved = f", on to {shorten(location)}" if is_redirect(first) and location else ""
+            self.findings.append(layer(
+                "http", "note" if is_redirect(first) else "ok",
+                f"HTTP {first.status} to a {first.method}"
+                + (f", from {shorten(server, 80)}" if server else "") + moved,
+                REDIRECT_HINT if is_redirect(first) else "", first.seconds * 1000))
+            last = next((seen for seen in self.exchanges if not is_redirect(seen)), first)
+            kind = shorten(parse_media_type(last.headers.get("content-type")), 80)
+            if last.size:
+                self.findings.append(layer("content", "ok", f"{kind or 'no content type'}, "
+                                           f"{last.size:,} bytes"))
+        elif not self.is_http and first is not None:
+            self.findings.append(layer("start", "ok", "it runs"))
+
+    def _note_opening(self, client: Client) -> None:
+        """Note the layers of a conversation that was opened."""
+        self.facts.update(
+            protocolVersion=client.protocol_version, serverInfo=client.server_info,
+            session=client.session_id is not None, transport=client.transport)
+        took, name = sum_ms(self.exchanges), format_server_name(self.facts)
+        is_slow = not self.is_http and took > SLOW_START_MS
+        self.findings += [layer("era", "ok", f"{self.version} ({self.name})"), layer(
+            "handshake", "note", f"{name} starts slowly", "clients may give up on it: answer first, "
+            "and load what takes long when it is needed", took) if is_slow else layer(
+                "handshake", "ok", name, "", took)]
+        is_old = client.transport != HTTPTransport.name
+        if self.is_http and self.name == "legacy":
+            self.findings.append(layer("session", "ok", "as long as its stream is open" if is_old
+                                       else "one was opened, and ended" if client.session_id
+                                       else "none: the server is stateless"))
+        if self.is_http:
+            is_given = "authorization" in map(str.lower, self.exchanges[0].request_headers)
+            self.findings.append(layer("authorization", "ok", "the credentials given are taken"
+                                       if is_given else "none is asked for"))
+        if self.is_http and is_old:
+            self.findings.append(Finding(
+                "transport", "note", "the POST was refused, but the server speaks the older "
+                f"transport {client.transport}", "newer clients want Streamable HTTP",
+                "2025-11-25 basic/transports, Backwards Compatibility"))
+
+    def _note_tools(self, result: dict, exchanges: List[Exchange]) -> None:
+        tools, opening = result["tools"], len(self.exchanges)
+        self.exchanges = exchanges
+        seen = [check for exchange in exchanges for check in explain_exchange(exchange)]
+        step = next((check for check in seen if check.id == "step"), None)
+        self.findings += [check for check in seen if check.id != "step" or check is step]
+        self.findings += explain_tools(tools)
+        if "nextCursor" in result:
+            self.findings.append(Finding(
+                "pages", "note", f"tools/list has more pages; the first names {len(tools)} tools, "
+                "and the probe reads no other", "list them all with the command list"))
+        names = [tool["name"] for tool in tools if isinstance(tool, dict)
+                 and isinstance(tool.get("name"), str)]
+        self.facts.update(tools=names, verdict="pass" if names else "partial")
+        more = ", ..." if len(names) > 5 else ""
+        shown = ", ".join(shorten(name, 80) for name in names[:5])
+        took = sum_ms(exchanges[opening:])
+        self.findings.append(
+            layer("tools", "ok", f"{len(names)}: {shown}{more}", "", took) if names else layer(
+                "tools", "warning", "tools/list names no tool",
+                "is something missing in the server's configuration?", took))
+
+    def _note_failure(self, error: MCPKitError) -> None:
+        exchange = self.exchanges[-1] if self.exchanges else None
+        check, verdict = explain_failure(error, exchange), "fail"
+        name = check.layer or LAYER_OF_CHECK.get(check.id, "tools" if self.version else "handshake")
+        if check.id == "protocol" and self.is_http and exchange is not None and (
+                exchange.error or "jsonrpc" not in (read_object(exchange.answer) or {})):
+            name = "content"                      # it could not even be read as a message
+        if isinstance(error, TransportError):
+            verdict = "unreachable"
+            if not self.is_http and name != "start":
+                is_gone = self.version is None and not error.timed_out
+                name = "start" if is_gone else "tools" if self.version else "handshake"
+            if not self.is_http and "exited with" in check.message:
+                check = check._replace(hint="run the command by hand, and see what it says")
+        elif check.id == "authorization" and check.status == "note":
+            verdict = "partial"
+        took = exchange.seconds * 1000 if exchange is not None else None
+        self.stop(check._replace(layer=name, ms=took), verdict)
+
+    def _note_child(self, junk: List[Tuple[int, str]], ending: Optional[ChildExit]) -> None:
+        """Note what a stdio server printed beside messages, and how it ended."""
+        if not self.is_http and self.depth > LAYERS.index("output"):
+            self.findings.append(layer("output", "warning" if junk else "ok", count_things(
+                len(junk), "line") + " of something else" if junk else "messages only"))
+        self.findings += explain_junk(junk)
+        if ending is not None:
+            self.findings.append(explain_ending(ending))
+
+
+def sum_ms(exchanges: List[Exchange]) -> float:
+    """Return how long exchanges took, in milliseconds."""
+    return sum(exchange.seconds for exchange in exchanges) * 1000
+
+
+def format_server_name(facts: dict) -> str:
+    """Return what a server calls itself."""
+    info = facts["serverInfo"]
+    return escape_text(
+        f"{info.get('name', 'a nameless server')} {info.get('version', '')}".rstrip())
+
+
+# ---- the probe
+
+def complete_url(target: str) -> str:
+    """Return a target with the scheme that it lacks: http for this machine, else https."""
+    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
+                         r"(:\d+)?([/?].*)?", target)
+    return target if match is None else ("http" if is_loopback(match[1]) else "https") + (
+        f"://{target}")
+
 
 class Prober:
-    """Probes one server: it alone does input and output, and keeps the limits; see `probe`."""
+    """Probes one server; see `probe`. What it has found so far is open to PROBE_STEPS."""
 
     def __init__(self, target: Union[str, List[str]], era: str, timeout: float, max_bytes: int,
-                 headers: Optional[Headers], guess: bool, env: Optional[Mapping[str, str]],
-                 cwd: Optional[str], network: Network, observe: Callable[[Exchange], None]):
-        self._is_http = isinstance(target, str)
-        self._env, self._cwd, self._network = env, cwd, network
-        if self._is_http:
+                 headers: Optional[Headers], env: Optional[Mapping[str, str]], cwd: Optional[str],
+                 network: Network, observe: Callable[[Exchange], None], **options: Any):
+        self.is_http = isinstance(target, str)
+        if self.is_http:
             target = complete_url(target)
             if not is_http_url(target):
                 raise UsageError(describe_bad_url(target))
-        self._target = self._endpoint = target
-        self._guess = guess
-        self._eras = ("legacy", "modern") if era == "auto" else (era,)
+        unknown = set(options).difference(step[0] for step in PROBE_STEPS)
+        if unknown:
+            raise TypeError(f"probe() has no option {', '.join(sorted(unknown))}")
+        self.target = self.endpoint = target
+        self.options = {**{name: default for name, default, _ in PROBE_STEPS}, **options}
+        self.max_bytes, self.network, self.headers = max_bytes, network, headers or {}
+        self._env, self._cwd, self._observe = env, cwd, observe
+        self._names = ("legacy", "modern") if era == "auto" else (era,)
         self._started = time.monotonic()
-        self._waits = Timeouts(timeout, self._started + timeout)
-        self._max_bytes, self._headers, self._observe = max_bytes, headers or {}, observe
-        self._exchanges: List[Exchange] = []
-        self._layers: List[Layer] = []
-        self._reports: List[EraReport] = []
-        self._versions: List[str] = []            # that were agreed on
-        self._best: Any = None                    # the report that came farthest
+        self.waits = Timeouts(timeout, self._started + timeout)
+        self.exchanges: List[Exchange] = []
+        self.findings: List[Finding] = []
+        self.eras: List[EraReport] = []
+        self.trail: List[Dict[str, str]] = []     # what was asked beside the endpoint
         self._client: Optional[Client] = None     # that speaks to the server right now
-        self._discovery: Optional[Discovery] = None
-        self._trail: List[Dict[str, str]] = []    # what was asked beside the endpoint
 
-    def run(self, deep: bool = False, repeat: int = 0) -> dict:
+    @property
+    def best(self) -> EraReport:
+        """The era that came farthest."""
+        return max(self.eras, key=lambda report: report.depth)
+
+    def run(self) -> dict:
         """Probe, and return the report."""
-        if deep and not self._is_http:
-            raise UsageError("the deep checks are for URLs: they are about HTTP")
-        self._look()
-        found, checks = None, merge_checks(self._reports)
-        if self._is_http and all(report.verdict == "fail" for report in self._reports):
-            checks += explain_get(self._make_client("legacy"), self._exchanges)
-            if self._guess and self._best.failed_layer in ("http", "content"):
-                found = self._discover()
-                checks = checks if found is None else merge_checks(self._reports)
-        if self._is_http and self._best.failed_layer == "authorization":
-            checks += self._ask_for_tokens()
-        card = self._find_card(found, deep)
-        if card is not None:
-            checks += explain_card(card, self._endpoint, self._best.server_info, {
-                report.name: report.version for report in self._reports})
-        verdict = min((report.verdict for report in self._reports), key=VERDICTS.index)
-        report = {
-            "target": self._target, "endpoint": self._endpoint if self._is_http else None,
-            "verdict": verdict,
-            "eras": {report.name: report.to_json() for report in self._reports},
-            "checks": [check._asdict() for check in checks], "requests": 0, "elapsedMs": 0,
-            "headline": build_headline(verdict, self._layers, self._best, self._versions),
-            "layers": [layer._replace(ms=layer.ms and round(layer.ms, 2))._asdict()
-                       for layer in self._layers],
-            "trail": self._trail}
-        self._deepen(report, deep, repeat)
-        for part in (*report["checks"], *report["layers"], *report["trail"], report["headline"]):
-            trim_texts(part)
-        report["requests"] = sum(exchange.method != "SSE" for exchange in self._exchanges)
-        report["elapsedMs"] = round((time.monotonic() - self._started) * 1000)
-        return report
+        self.look()
+        for name, _, step in PROBE_STEPS:
+            if self.options[name]:
+                step(self, self.options[name])
+        return build_report(self, (time.monotonic() - self._started) * 1000)
 
     def close(self) -> None:
         """End what runs of a stdio server, from another thread than that which probes."""
         deadline = time.monotonic() + 0.5
-        while not self._is_http and time.monotonic() < deadline:
+        while not self.is_http and time.monotonic() < deadline:
             transport = self._client._transport if self._client is not None else None
             if transport is not None:             # the client itself is waiting for an answer
                 transport.close()
                 break
             time.sleep(0.02)                      # a child may be starting right now
 
-    def _deepen(self, report: dict, deep: bool, repeat: int) -> None:
-        """Add what takes more than a handshake to find out, where that is wanted."""
-        if deep:
-            posts = [exchange.url for exchange in self._exchanges
-                     if exchange.method == "POST" and not is_redirect(exchange)]
-            # Where redirects have led, which go nowhere that the headers may not go.
-            url = posts[-1] if posts else self._endpoint
-            deepen_report(report, RawSender(
-                url, self._list_headers(self._endpoint), self._max_bytes, self._waits.deadline,
-                self._note, self._network))
-        for name, facts in report["eras"].items() if repeat else ():
-            if facts["protocolVersion"] is not None:
-                facts["timings"] = measure_era(self._make_client(name), repeat, self._exchanges)
-
-    def _look(self) -> None:
+    def look(self) -> None:
         """Look at each layer between us and the endpoint, and speak to what is there."""
-        ground = Ground(self._endpoint, self._network, self._waits) if self._is_http else None
-        self._layers = ground.look() if ground is not None else [
-            Layer("target", "ok", shorten(" ".join(self._target)))]
-        stopped = self._layers[-1].status == "fail"
-        self._reports = self._stop(self._layers[-1]) if stopped else self._converse()
-        best = self._best = max(self._reports, key=lambda report: report.depth)
-        if ground is not None and best.verdict == "unreachable" and best.failed_layer == "http":
-            best.restate(ground.explain_no_http(best.fault))
-        self._versions = [report.version for report in self._reports if report.version]
-        self._layers += [] if stopped else best.list_layers(self._versions)
+        self.findings, self.eras = [], []
+        self._look_below()
+        if self.findings[-1].status == "fail":
+            self.eras = [EraReport(self._names[0], self.is_http)]
+            self.eras[0].stop(self.findings.pop(), "unreachable")
+        else:
+            self._speak()
+        works = any(report.verdict in ("pass", "partial") for report in self.eras)
+        for report in self.eras:
+            for seen in report.findings:
+                if works and report.verdict == "fail" and seen.status == "fail":
+                    seen = seen._replace(status="note", hint=f"the {report.name} era is not spoken "
+                                         "here; the other is")
+                self.findings.append(seen._replace(era=report.name))
 
-    def _discover(self) -> Optional[str]:
-        """Look for an endpoint elsewhere on the target's site; go on there from a page.
-
-        Who named a path that is not there is told where it is, and gets the verdict on that path.
-        """
-        self._discovery = Discovery(self._target, self._fetch, self._confirm,
-                                    lambda: len(self._exchanges))
-        found = self._discovery.run()
-        self._trail += self._discovery.trail
-        if found is not None and (is_page(self._exchanges) or urllib.parse.urlsplit(
-                self._target).path in ("", "/")):
-            self._endpoint = found
-            self._look()
-            self._layers.insert(1, Layer("discovery", "ok", f"found {shorten(found)}, named by "
-                                         f"{self._trail[-1]['source']}"))
-        elif found is not None:
-            self._layers[-1] = self._layers[-1]._replace(
-                hint=f"the endpoint is {found}: probe that")
-            self._best.restate(self._layers[-1])
-        return found
-
-    def _find_card(self, found: Optional[str], deep: bool) -> Optional[dict]:
-        """Return the server card that led here; with `deep` look for one at the endpoint."""
-        card = self._discovery.card if self._discovery is not None and found else None
-        if card is None and deep and self._versions:
-            url = self._endpoint.partition("?")[0].rstrip("/") + CARD_PATH
-            exchange = self._fetch(url)
-            card = read_object(exchange.answer) if exchange.status == 200 else None
-            self._trail.append({"source": "server card", "url": url,
-                                "outcome": describe_document(exchange, card)})
-        return card
-
-    def _ask_for_tokens(self) -> List[Check]:
-        guide = TokenGuide(self._endpoint, self._best.refusal_headers,
-                           lambda url: self._fetch(url, is_anonymous=True))
-        checks = guide.run()
-        self._trail += guide.trail
-        return checks
-
-    def _fetch(self, url: str, is_anonymous: bool = False) -> Exchange:
-        """Return the exchange of a GET; credentials go only to the origin that was named."""
-        headers = {} if is_anonymous else self._list_headers(url)
-        with contextlib.closing(HTTPTransport(url, headers, PROBE_NOTE_BYTES, self._note,
-                                              self._network)) as transport:
-            with contextlib.suppress(MCPKitError):       # the exchange says all the same
-                transport.get({"Accept": "application/json, text/html;q=0.5"}, self._waits)
-        return self._exchanges[-1]
-
-    def _list_headers(self, url: Any) -> Headers:
-        """Return the headers given for the target, for a URL of its origin only."""
-        is_same = not self._is_http or split_origin(url) == split_origin(self._target)
-        return self._headers if is_same else {}
-
-    def _confirm(self, url: str) -> Tuple[bool, str]:
-        """Return whether a handshake shows that MCP is spoken at a URL, and what was seen."""
-        with contextlib.closing(self._make_client("auto", url)) as client:
+    def _look_below(self) -> None:
+        """Look at the layers below HTTP, as far as there are any."""
+        if not self.is_http:
+            self.findings.append(layer("target", "ok", shorten(" ".join(self.target))))
+            return
+        started = time.monotonic()
+        steps = trace_route(self.endpoint, self.network, self.waits)
+        while not self.findings or self.findings[-1].status != "fail":
             try:
-                client.connect()
-            except MCPKitError as error:
-                check = explain_failure(error, self._exchanges[-1])
-                return (check.id == "authorization" and check.status == "note"), check.message
-            return True, f"is an endpoint: a handshake agreed on {client.protocol_version}"
-
-    def _stop(self, layer: Layer) -> List[EraReport]:
-        """Return what there is to say of the eras when a layer below them fails."""
-        report = EraReport(self._eras[0], self._is_http)
-        report.stop(layer)
-        return [report]
-
-    def _converse(self) -> List[EraReport]:
-        """Speak to the server in each era, until one shows that nobody is there."""
-        self._reports = reports = []
-        for era in self._eras:
-            if any(report.verdict == "unreachable" for report in reports):
+                seen = next(steps, None)
+            except (OSError, TransportError) as error:
+                seen = explain_fault(explain_transport_error(error, self.endpoint, None,
+                                                             self.waits))
+            if seen is None:
                 break
-            report, client = EraReport(era, self._is_http), self._make_client(era)
-            self._client = client
-            try:
-                report.run(client, self._exchanges)
-            finally:
-                transport = client._transport
-                client.close()
-            report.note_child(client.junk, getattr(transport, "ending", None))
-            reports.append(report)
-        return reports
+            ms = (time.monotonic() - started) * 1000
+            self.findings.append(seen if seen.id in ("target", "proxy") else seen._replace(ms=ms))
+            started = time.monotonic()
 
-    def _make_client(self, era: str, url: Optional[str] = None) -> Client:
-        target = url or self._endpoint
-        seconds = self._waits.silence
-        if not self._is_http and self._reports:   # it has answered in the other era: is it silent?
+    def _speak(self) -> None:
+        """Speak to the server in each era, until one shows that nothing is there."""
+        for name in self._names:
+            if any(report.verdict == "unreachable" for report in self.eras):
+                break
+            self._client = self.make_client(name)
+            self.eras.append(EraReport(name, self.is_http))
+            self.eras[-1].run(self._client, self.exchanges)
+
+    def fetch(self, url: str, is_anonymous: bool = False) -> Exchange:
+        """Return the exchange of a GET; credentials go only to the origin that was named."""
+        headers = {} if is_anonymous else self.headers_for(url)
+        with contextlib.closing(HTTPTransport(url, headers, PROBE_NOTE_BYTES, self.note,
+                                              self.network)) as transport:
+            with contextlib.suppress(MCPKitError):       # the exchange says all the same
+                transport.get({"Accept": "application/json, text/html;q=0.5"}, self.waits)
+        return self.exchanges[-1]
+
+    def headers_for(self, url: Any) -> Headers:
+        """Return the headers given for the target, for a URL of its origin only."""
+        is_same = not self.is_http or split_origin(url) == split_origin(self.target)
+        return self.headers if is_same else {}
+
+    def make_client(self, era: str, url: Optional[str] = None) -> Client:
+        """Return a client of the endpoint, or of another URL, whose exchanges are noted."""
+        target, seconds = url or self.endpoint, self.waits.silence
+        if not self.is_http and self.eras:        # it has answered in the other era: is it silent?
             seconds = min(seconds, DISCOVER_SECONDS)
-        return Client(target, era=era, timeout=seconds, until=self._waits.deadline,
-                      headers=self._list_headers(target), max_bytes=self._max_bytes,
-                      env=self._env, cwd=self._cwd, network=self._network,
-                      observe=self._note)
+        return Client(target, era=era, timeout=seconds, until=self.waits.deadline,
+                      headers=self.headers_for(target), max_bytes=self.max_bytes, env=self._env,
+                      cwd=self._cwd, network=self.network, observe=self.note)
 
-    def _note(self, exchange: Exchange) -> None:
-        self._exchanges.append(exchange)
+    def note(self, exchange: Exchange) -> None:
+        """Keep an exchange, and show it to whoever observes the probe."""
+        self.exchanges.append(exchange)
         self._observe(exchange)
 
-
-def is_page(exchanges: List[Exchange]) -> bool:
-    """Return whether the first GET among exchanges brought a web page."""
-    first = next((exchange for exchange in exchanges if exchange.method == "GET"), None)
-    return first is not None and first.status == 200 and (
-        "html" in first.headers.get("content-type", ""))
-
-
-def build_headline(verdict: str, layers: List[Layer], best: EraReport,
-                   versions: Sequence[str]) -> dict:
-    """Return what matters most: the first layer that fails, with what to do about it."""
-    wanted = {"pass": (), "partial": ("warning",)}.get(verdict, ("fail",))
-    layer = next((layer for layer in layers if layer.status in wanted), None)
-    if layer is not None:
-        return {"layer": layer.name, "message": layer.message, "hint": layer.hint}
-    return {"layer": None, "hint": "", "message": escape_text(
-        f"{best.name_of_server} speaks {' and '.join(versions)}")}
+    def advise(self, hint: str) -> None:
+        """Replace what to do about the failure that is the headline."""
+        message = self.best.fault.message
+        self.findings = [finding._replace(hint=hint) if finding.message == message else finding
+                         for finding in self.findings]
 
 
 def probe(target: Union[str, List[str]], *, era: str = "auto", timeout: float = PROBE_SECONDS,
           max_bytes: int = PROBE_ANSWER_BYTES, headers: Optional[Headers] = None,
-          guess: bool = True, deep: bool = False, repeat: int = 0,
           env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
-          network: Network = Network(), observe: Callable[[Exchange], None] = _ignore) -> dict:
+          network: Network = Network(), observe: Callable[[Exchange], None] = _ignore,
+          **options: Any) -> dict:
     """Return a report on a server: a URL, or the command of a stdio server as a list (see Client).
 
     First what lies below HTTP is looked at, then the server is spoken to. Legacy: `initialize`,
     `notifications/initialized`, `tools/list`; modern, unless `era` is "legacy":
     `server/discover`, `tools/list`. All within `timeout` seconds, and `max_bytes` an answer.
-
-    Where a URL is no endpoint, one is looked for on its site, unless `guess` is false, with at most
-    12 more requests: "trail" has the "source", "url" and "outcome" of each. From a bare host or a
-    page the probe goes on at what was found ("endpoint"). Where a token is wanted, the documents
-    that say how a client gets one are read, and are in the trail too; nobody is logged in.
+    `headers` go to the target's origin only; `options` are those of PROBE_STEPS.
 
     The report has "target", "endpoint", "verdict" ("pass": a tool is listed; "partial": a 401 with
-    a challenge, or no tools; "fail"; "unreachable"), "eras", "checks", "requests", "elapsedMs",
-    "headline" ("layer": the first that fails, or None; "message"; "hint") and "layers", up to the
-    first that fails (see `Layer`). Raises UsageError for a target that cannot be one.
+    a challenge, no tools, or a broken rule; "fail"; "unreachable"), "eras", "checks" ("id",
+    "status", "message", "hint", "spec"), "requests", "elapsedMs", "headline" ("layer": the first
+    that fails, or None; "message"; "hint"), "layers" ("name", "status", "message", "hint", "ms"), up
+    to the first that fails, and "trail" ("source", "url", "outcome" of what was asked beside the
+    endpoint). Raises UsageError for a target that cannot be one, TypeError for an unknown option.
     """
-    prober = Prober(target, era, timeout, max_bytes, headers, guess, env, cwd, network, observe)
-    return prober.run(deep, repeat)
+    return Prober(target, era, timeout, max_bytes, headers, env, cwd, network, observe,
+                  **options).run()
 
 
-# ---- the deep checks
+# ---- the report
 
-class RawSender:
-    """Sends HTTP requests as they are given, right or wrong; its connections are kept."""
-
-    def __init__(self, url: str, headers: Headers, max_bytes: int, deadline: float,
-                 observe: Callable[[Exchange], None], network: Network = Network()):
-        self._url, self._headers = url, headers
-        self._deadline = deadline
-        self._observe = observe
-        self._pool = HTTPPool(network, max_bytes)
-
-    def send(self, method: str, headers: RawHeaders, body: bytes,
-             is_enough: Callable[[RawResponse], bool]) -> RawResponse:
-        """Send one request and return what comes back: see Subject.
-
-        Raises TransportError where there is no answer, Inapplicable when the time is used up.
-        """
-        started = time.monotonic()
-        if started >= self._deadline:
-            raise Inapplicable("the time is used up: --timeout gives it more")
-        waits = Timeouts(PROBE_SILENCE_SECONDS, self._deadline)
-        headers, response, error = self._spell(headers), None, None
-        try:
-            response = self._pool.send(method, self._url, headers, body or None, waits, [])
-            return self._read(response, is_enough)
-        except (OSError, MCPKitError) as caught:
-            error = explain_transport_error(caught, self._url, response, waits)
-            raise error from None
-        finally:
-            self._observe(build_exchange(method, self._url, headers, body, response, started,
-                                         error))
-            if response is not None:
-                self._pool.give_back(response)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._pool.close()
-
-    def _spell(self, headers: RawHeaders) -> Headers:
-        """Return headers as a dict in which one that repeats is there in another case."""
-        names = {name.lower() for name, _ in headers}
-        spelled = {"User-Agent": f"mcpkit/{__version__}", **{
-            name: value for name, value in self._headers.items() if name.lower() not in names}}
-        for name, value in headers:
-            spelled[name.swapcase() if name in spelled else name] = value
-        return spelled
-
-    def _read(self, response: HTTPResponse,
-              is_enough: Callable[[RawResponse], bool]) -> RawResponse:
-        """Return the answer in a response; a stream is read on for a little when it is enough."""
-        seen = RawResponse(response.status, response.headers, b"")
-        if seen.kind != STREAM_TYPE:
-            return seen._replace(body=response.read_all())
-        is_limited = False
-        while True:
-            if not is_limited and is_enough(seen):
-                response.waits = build_waits(PROBE_LISTEN_SECONDS)
-                is_limited = True
-            try:
-                data = response.read_some()
-            except (socket.timeout, TransportError) as error:
-                if not (is_limited and (isinstance(error, socket.timeout) or error.timed_out)):
-                    raise
-                return seen._replace(is_open=True)
-            if not data:
-                return seen
-            seen = seen._replace(body=seen.body + data)
+def build_report(prober: Prober, ms: float) -> dict:
+    """Return the report on what was found: its parts are views of the findings."""
+    broken = [seen.era for seen in prober.findings if (seen.level, seen.status) == ("MUST", "fail")]
+    for report in prober.eras:
+        if report.name in broken and report.verdict == "pass":
+            report.facts["verdict"] = "partial"
+    verdict = min((report.verdict for report in prober.eras), key=VERDICTS.index)
+    steps = sorted((seen for seen in prober.findings if seen.layer and seen.era in (
+        "", prober.best.name)), key=lambda seen: LAYERS.index(seen.layer))
+    versions = [report.version for report in prober.eras if report.version]
+    layers = [{"name": seen.layer, "status": seen.status, "message": " and ".join(
+        f"{version} ({'modern' if version in MODERN_VERSIONS else 'legacy'})"
+        for version in versions) if seen.layer == "era" else seen.message, "hint": seen.hint,
+        "ms": seen.ms and round(seen.ms, 2)} for seen in steps]
+    wanted = {"pass": "", "partial": "warning"}.get(verdict, "fail")
+    headline = next(({"layer": seen["name"], "message": seen["message"], "hint": seen["hint"]}
+                     for seen in layers if seen["status"] == wanted and seen["name"] != "output"), {
+        "layer": None, "hint": "see the findings" if broken else "", "message": format_server_name(
+            prober.best.facts) + f" speaks {' and '.join(versions)}" + (
+            f", but breaks {count_things(len(broken), 'MUST rule')}" if broken else "")})
+    checks = [{"id": f"{seen.era}-{seen.id}" if seen.era else seen.id, "status": seen.status,
+               "message": seen.message, "hint": seen.hint,
+               "spec": f"{seen.level}, {seen.spec}" if seen.level else seen.spec}
+              for seen in prober.findings if seen.era or not seen.layer]
+    report = {"target": prober.target, "endpoint": prober.endpoint if prober.is_http else None,
+              "verdict": "partial" if broken and verdict == "pass" else verdict,
+              "eras": {report.name: report.facts for report in prober.eras}, "checks": checks,
+              "requests": sum(seen.method != "SSE" for seen in prober.exchanges),
+              "elapsedMs": round(ms), "headline": headline, "layers": layers,
+              "trail": prober.trail}
+    for part in (*checks, *layers, *prober.trail, headline):
+        for name, text in part.items():           # they quote a stranger
+            if isinstance(text, str) and len(text) > MAX_REPORT_CHARS:
+                part[name] = text[:MAX_REPORT_CHARS] + "..."
+    return report
 
 
-def run_all_rules(subject: ServerUnderTest) -> List[Check]:
-    """Return the outcome of every rule, from the opening of an era to its end."""
-    checks: List[Check] = []
-    try:
-        subject.open_session()
-        checks += run_rules(subject)
-        subject.close_session()
-    except Inapplicable as reason:
-        checks.append(Check("deep", "note", f"not every rule was tried: {reason}"))
-    except MCPKitError as error:
-        checks.append(Check("answers", "fail", "a right request was not answered "
-                            f"({escape_text(str(error))})", "see the server's log",
-                            f"MUST, {subject.version} basic, Responses"))
-    return checks
+STATUSES = ("fail", "warning", "note", "ok")                # of findings, worst first
 
 
-def deepen_report(report: dict, sender: RawSender) -> None:
-    """Add the outcome of every rule to a report, for each era that is spoken.
+def count_things(number: int, name: str) -> str:
+    """Return a number and a noun, in the plural unless the number is 1."""
+    return f"{number} {name}" + ("" if number == 1 else "s")
 
-    Its era has "levels": how many rules of each level were kept, broken and skipped. Where a MUST
-    is broken, a verdict of "pass" becomes "partial".
+
+def is_rule(check: dict) -> bool:
+    """Return whether a check of a report is about a rule of the specification."""
+    return check["spec"].startswith(("MUST,", "SHOULD,"))
+
+
+def list_findings(report: dict) -> List[dict]:
+    """Return the checks to be shown, by severity; the same finding in both eras is one.
+
+    Rules that are kept or do not apply are only counted, in the lines on the eras.
     """
-    is_local = is_loopback(urllib.parse.urlsplit(report["endpoint"]).hostname or "")
-    for name, era in report["eras"].items():
-        if era["transport"] is None:
+    found: Dict[Any, dict] = {}
+    for number, check in enumerate(report["checks"]):
+        if is_rule(check) and check["status"] not in ("fail", "warning"):
             continue
-        if era["transport"] == HTTPTransport.name:
-            checks = run_all_rules(ServerUnderTest(name, sender.send, is_local))
-            era["levels"] = count_levels(checks)
-        else:
-            checks = [Check("deep", "note", "no rule was tried: they are about Streamable HTTP")]
-        report["checks"] += [check._replace(id=f"{name}-{check.id}")._asdict()
-                             for check in checks]
-    lower_verdicts(report)
-    sender.close()
+        key = (check["id"].partition("-")[2], check["message"]) if is_rule(check) else number
+        ids = [found[key]["id"]] if key in found else []
+        found[key] = {**found.get(key, check), "id": ", ".join([*ids, check["id"]])}
+    return sorted(found.values(), key=lambda check: STATUSES.index(check["status"]))
 
 
-def lower_verdicts(report: dict) -> None:
-    """Have a verdict of "pass" be "partial" where a MUST is broken, and the headline say so."""
-    broken = 0
-    for era in report["eras"].values():
-        found = era["levels"]["MUST"]["broken"] if "levels" in era else 0
-        era["verdict"] = "partial" if found and era["verdict"] == "pass" else era["verdict"]
-        broken += found
-    if broken and report["verdict"] == "pass":
-        report["verdict"] = "partial"
-        report["headline"].update(hint="see the findings", message=(
-            f"{report['headline']['message']}, but breaks {count_things(broken, 'MUST rule')}"))
+def describe_era(era: dict) -> str:
+    """Return what is known of an era as a line."""
+    info = era["serverInfo"]
+    words = [era["protocolVersion"], f"{info.get('name', '')} {info.get('version', '')}".strip(),
+             "with a session" if era["session"] else "",
+             f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
+    return escape_text(", ".join(word for word in words if word))
 
 
-def measure_era(client: Client, times: int, exchanges: List[Exchange]) -> Dict[str, dict]:
-    """Return how long requests of an era take: by method "count", "median" and "p99", in ms.
-
-    There are fewer of them where the time is used up, or the server fails.
-    """
-    timings = {}
-    with contextlib.suppress(MCPKitError), contextlib.closing(client):
-        client.connect()
-        for method in ("ping" if client.era == "legacy" else "server/discover", "tools/list"):
-            start = len(exchanges)
-            try:
-                for _ in range(times):
-                    client.request(method)
-            finally:
-                seconds = [exchange.seconds for exchange in exchanges[start:]
-                           if exchange.error is None]
-                if seconds:
-                    timings[method] = find_percentiles(seconds)
-    return timings
+def describe_counts(era: dict) -> List[str]:
+    """Return what was counted and timed in an era, a line each."""
+    levels, lines = era.get("levels"), []
+    if levels:
+        parts = [f"{count['ok']} of {count['ok'] + count['broken']} {level} kept"
+                 for level, count in levels.items()]
+        skipped = sum(count["skipped"] for count in levels.values())
+        lines = [", ".join(parts) + (f", {skipped} not applicable" if skipped else "")]
+    return lines + [
+        f"{method:<16} median {seen['median']:.1f} ms, 99th percentile {seen['p99']:.1f} ms "
+        f"({seen['count']} times)" for method, seen in era.get("timings", {}).items()]
 
 
-def merge_checks(reports: List[EraReport]) -> List[Check]:
-    """Return the checks of all eras, told apart; an era that is not spoken is no fault if
-    another one works."""
-    works = any(report.verdict in ("pass", "partial") for report in reports)
-    checks = []
-    for report in reports:
-        for check in report.checks:
-            status, hint = check.status, check.hint
-            if works and report.verdict == "fail" and status == "fail":
-                status, hint = "note", f"the {report.name} era is not spoken here; the other is"
-            checks.append(check._replace(id=f"{report.name}-{check.id}", status=status, hint=hint))
-    return checks
+def describe_target(report: dict) -> str:
+    """Return the target of a report as one line."""
+    target = report["target"]
+    return escape_text(target if isinstance(target, str) else " ".join(target))
 
 
-def explain_get(client: Client, exchanges: List[Exchange]) -> List[Check]:
-    """Return what a plain GET, as a browser would send it, says of an address that is no MCP."""
-    seen = [exchange for exchange in exchanges if exchange.method == "GET"]
-    try:
-        with contextlib.closing(client):
-            answer = Incoming(seen[-1].status, seen[-1].headers, None, seen[-1].answer.decode(
-                "utf-8", "replace")) if seen else client.get()
-    except MCPKitError:
-        return []
-    if answer.status is None:
-        return []
-    allow = answer.headers.get("allow", "")
-    if answer.status == 405:
-        return [Check("get", "note", f"a GET is answered with 405 (Allow: {shorten(allow)}): "
-                      "something answers here, no more", "a POST decides")]
-    kind = parse_media_type(answer.headers.get("content-type"))
-    title = shorten(find_title(answer.text))
-    return [Check("get", "note", f"a GET is answered with HTTP {answer.status}, "
-                  f"{kind or 'no content type'}" + (f", titled '{title}'" if title else ""),
-                  "it is not the old HTTP+SSE transport either: that begins with the event endpoint"
-                  if kind == STREAM_TYPE else "")]
+def describe_headline(report: dict) -> str:
+    """Return the headline of a report on a single server as a line."""
+    headline = report["headline"]
+    return escape_text((f"at {headline['layer']}: " if headline["layer"] else "")
+                       + headline["message"])
+
+
+def describe_cost(report: dict) -> str:
+    """Return how many requests a report took, and how long."""
+    return f"{count_things(report['requests'], 'request')}, {report['elapsedMs']} ms"
+
+
+def list_reports(report: dict) -> List[dict]:
+    """Return the reports on single servers that a report consists of: mostly it is one itself."""
+    return list(report["servers"].values()) if "servers" in report else [report]
+
+
+def format_hint(hint: str) -> List[str]:
+    """Return the line that says what to do about the one before, if there is something."""
+    return [escape_text(f"           -> {hint}")] if hint else []
+
+
+def format_report(report: dict) -> str:
+    """Return a report as text for a person; that on several servers begins with a summary."""
+    parts = [format_single(part) for part in list_reports(report)]
+    if "servers" not in report:
+        return parts[0]
+    lines = [f"probe of {count_things(len(parts), 'server')} in {describe_target(report)}"]
+    for part in list_reports(report):
+        lines += [f"  {part['verdict']:<11} {describe_target(part)}: {describe_headline(part)}",
+                  *format_hint(part["headline"]["hint"])]
+    return "\n\n".join(["\n".join(lines), *parts,
+                        f"verdict: {report['verdict']} ({describe_cost(report)})"])
+
+
+def format_single(report: dict) -> str:
+    """Return a report on one server: the headline, layers, eras, findings, the verdict."""
+    headline = report["headline"]
+    glue = " " if headline["layer"] else ": "
+    lines = [f"probe of {describe_target(report)}",
+             f"{report['verdict']}{glue}{describe_headline(report)}",
+             *format_hint(headline["hint"])]
+    for seen in report["layers"]:
+        is_headline = seen["name"] == headline["layer"]
+        took = f" ({seen['ms']:.0f} ms)" if seen["ms"] is not None else ""
+        words = "see above" if is_headline else seen["message"]
+        lines.append(escape_text(f"  {seen['status']:<8} {seen['name']:<13} {words}{took}"))
+        lines += [] if is_headline else format_hint(seen["hint"])
+    for name, era in report["eras"].items():
+        counts = describe_counts(era)
+        if counts:
+            lines.append(f"  {name:<8} {era['verdict']:<13} {describe_era(era)}".rstrip())
+            lines += [f"           {line}" for line in counts]
+    for step in report["trail"]:
+        lines.append(escape_text(f"  looked   {step['url']} ({step['source']}): {step['outcome']}"))
+    shown = {seen["message"] for seen in report["layers"]}
+    for check in list_findings(report):
+        if check["status"] != "ok" and check["message"] not in shown:
+            lines.append(f"  {check['status']:<8} {check['id']}: {escape_text(check['message'])}")
+            lines += format_hint(check["hint"])
+            lines += [f"           ({check['spec']})"] if is_rule(check) else []
+    return "\n".join([*lines, f"verdict: {report['verdict']} ({describe_cost(report)})"])
+
+
+_COLOURS = {"fail": 31, "unreachable": 31, "warning": 33, "partial": 33, "note": 36, "ok": 32,
+            "pass": 32}
+
+
+def paint_line(line: str) -> str:
+    """Return a line of a report with its status or verdict in a colour of the terminal."""
+    return re.sub(rf"^(verdict: |  (?:\w+ +)?)({'|'.join(_COLOURS)})\b",
+                  lambda match: f"{match[1]}\x1b[{_COLOURS[match[2]]}m{match[2]}\x1b[0m", line)
 
 
 # =============================================================================================
@@ -12157,18 +11922,8 @@ def run_send(options: Any) -> int:
 
 def run_probe(options: Any) -> int:
     """Probe a server, or all of a configuration file, and print the report."""
-    report = None
-    while True:
-        before, (report, exchanges) = report, probe_with(options)
-        write_reports(options, report, exchanges)
-        if options.watch is None:
-            break
-        changes = list_changes(before, report)
-        if options.json and changes:
-            print_json(report)
-        print_lines([] if options.json else changes)
-        flush_out()
-        time.sleep(options.watch)
+    report, exchanges = probe_with(options)
+    write_reports(options, report, exchanges)
     if options.curl:
         report["curl"] = [hide_secrets(format_curl(exchange), options.hidden)
                           for exchange in exchanges if exchange.method != "stdio"]
@@ -12338,7 +12093,7 @@ def probe_with(options: Any) -> Tuple[dict, List[Exchange]]:
     else:
         server = find_server(options)
         prober = build_prober(options, server, exchanges.append, find_observer(options))
-        report = {**prober.run(options.deep, options.repeat),
+        report = {**prober.run(),
                   "target": options.server or options.target or server.target}
     return hide_secrets(report, options.hidden), exchanges
 
@@ -12352,8 +12107,7 @@ def probe_file(options: Any, exchanges: List[Exchange]) -> dict:
 
     def run(name: str) -> dict:
         probers[name] = build_prober(options, servers[name], seen[name].append, show)
-        is_http = isinstance(servers[name].target, str)
-        return probers[name].run(options.deep and is_http, options.repeat)
+        return probers[name].run()
 
     try:
         found = run_together({name: functools.partial(run, name) for name in servers})
@@ -12418,10 +12172,12 @@ def build_prober(options: Any, server: ServerEntry, *observers: Callable[[Exchan
         for tell in observers:
             tell(exchange)
 
+    is_one = isinstance(server.target, str) or bool(options.server or options.command)
     return Prober(server.target, options.era,
                   min(options.timeout, options.max_time or options.timeout), options.max_bytes,
-                  {**server.headers, **find_headers(options)}, not options.no_guess, server.env,
-                  server.cwd, parse_network(options), observe)
+                  {**server.headers, **find_headers(options)}, server.env, server.cwd,
+                  parse_network(options), observe, guess=not options.no_guess,
+                  deep=options.deep and is_one, repeat=options.repeat)
 
 
 def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> None:
@@ -12772,8 +12528,6 @@ def add_probe_options(command: Any) -> None:
     command.add_argument("--repeat", type=parse_count, default=0, metavar="N",
                          help="send the era's cheapest requests N times each, and tell how long "
                          "they take")
-    command.add_argument("--watch", type=parse_seconds, metavar="S",
-                         help="probe again every S seconds, and print what changes")
     command.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
     command.add_argument("--html", metavar="FILE", help="write the report as a web page")
     command.add_argument("--curl", action="store_true",
@@ -15736,9 +15490,22 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
 # =============================================================================================
 # 26. PROBE RULES
 # =============================================================================================
-# In: a way to send one raw HTTP request. Out: what the specification says of the answers.
-# A row of RULES is one rule; its function asks a Subject, which knows the right request, with
-# what the rule changes about it. No request runs, reads or changes anything of the server's.
+# In: a server that was probed. Out: a finding for each rule of the specification, from raw requests,
+# right or with one thing wrong, and from all that was answered. No request runs, reads or changes
+# anything of the server's. To add a rule, add a row to RULES.
+
+PROBE_SILENCE_SECONDS = 3.0            # that a request waits for a byte
+PROBE_LISTEN_SECONDS = 0.15            # for a stream to end after its response, or else stay open
+MAX_PROBE_PAGES = 50                   # of a list
+UNKNOWN_VERSION, UNKNOWN_METHOD = "1900-01-01", "probe/unknown"
+FOREIGN_ORIGIN = "http://mcpkit-probe.invalid"
+FEATURES = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
+RULE_CLIENT = {"name": "mcpkit", "version": __version__}
+REFUSED = -1                           # expected of a request: any refusal will do
+
+
+class Inapplicable(Exception):
+    """A rule that says nothing of this server; the text is why."""
 
 
 class RawResponse(NamedTuple):
@@ -15747,7 +15514,7 @@ class RawResponse(NamedTuple):
     status: int
     headers: Headers
     body: bytes
-    is_open: bool = False          # an event stream that had not ended when reading did
+    is_open: bool = False              # an event stream that had not ended when reading did
 
     @property
     def kind(self) -> str:
@@ -15765,106 +15532,127 @@ class RawResponse(NamedTuple):
     @property
     def messages(self) -> List[dict]:
         """The JSON objects in it."""
-        values = [find_json(text) for text in self.texts]
-        parts = [part for value in values
-                 for part in (value if isinstance(value, list) else [value])]
-        return [part for part in parts if isinstance(part, dict)]
+        values: List[Any] = []
+        for text in self.texts:
+            with contextlib.suppress(ValueError):
+                value = parse_json(text, max_depth=MAX_ANSWER_DEPTH)
+                values += value if isinstance(value, list) else [value]
+        return [value for value in values if isinstance(value, dict)]
 
     @property
     def response(self) -> dict:
-        """The JSON-RPC response in it, {} where there is none."""
+        """The JSON-RPC response in it, {} if there is none."""
         return next((message for message in self.messages if "method" not in message), {})
 
     @property
     def result(self) -> Optional[dict]:
-        """The result in it, None where there is none."""
+        """The result in it, None if there is none."""
         result = self.response.get("result")
         return result if isinstance(result, dict) else None
 
     @property
-    def code(self) -> Optional[int]:
-        """The code of the JSON-RPC error in it, None where there is none."""
+    def error(self) -> dict:
+        """The JSON-RPC error in it, {} if there is none."""
         error = self.response.get("error")
-        return error.get("code") if isinstance(error, dict) else None
+        return error if isinstance(error, dict) else {}
 
-    def describe(self) -> str:
-        """Return it in a few words."""
+    @property
+    def seen(self) -> str:
+        """The beginning of a finding about it."""
+        words = f"was answered with HTTP {self.status}"
         if self.result is not None:
-            return f"HTTP {self.status} with a result"
-        if self.code is not None:
-            return f"HTTP {self.status} with error {shorten(self.code)}"
-        return f"HTTP {self.status}, {shorten(self.kind or 'no content type')}" + (
+            return words + " with a result"
+        if self.error.get("code") is not None:
+            return f"{words} with error {shorten(self.error['code'])}"
+        return f"{words}, {shorten(self.kind or 'no content type')}" + (
             "" if self.body else ", no body")
 
+    def compare(self, expected: Sequence[int]) -> Optional[str]:
+        """Return what is wrong about it: a result is expected, or a status and one of codes."""
+        if not expected:
+            is_right = self.status == 200 and self.result is not None
+        elif expected[0] == REFUSED:
+            is_right = self.status < 500 and self.result is None
+        else:
+            is_right = self.status == expected[0] and (
+                len(expected) == 1 or self.error.get("code") in expected[1:])
+        return None if is_right else f"{self.seen}, not {describe_expected(expected)}"
 
-class Inapplicable(Exception):
-    """A rule that says nothing of this server; the text is why."""
 
-
-RawHeaders = List[Tuple[str, str]]          # as they are sent, also twice the same
-Send = Callable[[str, RawHeaders, bytes, Callable[[RawResponse], bool]], RawResponse]
+def describe_expected(expected: Sequence[int]) -> str:
+    """Return what is expected of an answer in words."""
+    if not expected or expected[0] == REFUSED:
+        return "refused" if expected else "with a result"
+    return f"HTTP {expected[0]}" + (
+        f" with error {' or '.join(map(str, expected[1:]))}" if expected[1:] else "")
 
 
 class ServerUnderTest:
-    """One server in one era: right requests to it, and what it answered.
+    """One server in one era: right requests to it, and all that it answered in `seen`."""
 
-    `send(method, headers, body, is_enough)` sends one raw request and returns a Sighting: of an
-    event stream, what came soon after `is_enough(sighting)`.
-    """
-
-    FEATURES = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
-
-    def __init__(self, era: str, send: Send, is_local: bool = False):
-        self.era, self.is_local = era, is_local
+    def __init__(self, era: str, url: str, prober: Prober):
+        self.era, self.url, self.prober = era, url, prober
         self.version = LATEST_MODERN_VERSION if era == "modern" else LATEST_LEGACY_VERSION
         self.session_id: Optional[str] = None
-        self.seen: List[RawResponse] = []                  # every answer, in order
-        self._send = send
+        self.seen: List[RawResponse] = []
+        self.pool = HTTPPool(prober.network, prober.max_bytes)
         self._count = 0
-        self._lists: Dict[str, List[dict]] = {}
-        self._is_initialized = False
+        self._pages: Dict[str, List[dict]] = {}
+
+    @property
+    def harmless(self) -> str:
+        """The method of a request that every server of the era answers, and that does nothing."""
+        return "server/discover" if self.era == "modern" else "ping"
 
     @functools.cached_property
     def opening(self) -> RawResponse:
         """The answer to the first request of the era."""
-        if self.era == "modern":
-            return self.ask("server/discover")
-        return self.initialize(self.version)
+        return self.ask("server/discover") if self.era == "modern" else (
+            self.initialize(self.version))
 
     @functools.cached_property
     def listening(self) -> RawResponse:
-        """The start of the stream of a subscription to nothing."""
-        return self.ask("subscriptions/listen", {"notifications": {}}, id="listen")
+        """The start of the stream of a subscription to nothing; Inapplicable if there is none."""
+        answer = self.ask("subscriptions/listen", {"notifications": {}}, id="listen")
+        if answer.error.get("code") == METHOD_NOT_FOUND:
+            raise Inapplicable("no subscriptions/listen")
+        return answer
 
     @functools.cached_property
     def getting(self) -> RawResponse:
         """The answer to a GET, of a stream its start."""
-        return self.ask_http("GET")
+        return self.send("GET")
 
     @property
-    def capabilities(self) -> dict:
-        """What the server says that it has."""
-        found = (self.opening.result or {}).get("capabilities")
-        return found if isinstance(found, dict) else {}
+    def opened(self) -> dict:
+        """The result of the first request, {} if there is none."""
+        return self.opening.result or {}
+
+    @property
+    def lists(self) -> Dict[str, List[dict]]:
+        """The pages of every list that the server declares, by feature."""
+        found = self.opened.get("capabilities")
+        return {feature: self.read_pages(method) for feature, method in FEATURES.items()
+                if isinstance(found, dict) and feature in found}
 
     def initialize(self, version: str) -> RawResponse:
         """Send `initialize` for a version, as a client that knows no session yet."""
         return self.ask("initialize", {"protocolVersion": version, "capabilities": {},
-                                       "clientInfo": {"name": "mcpkit", "version": __version__}},
+                                       "clientInfo": RULE_CLIENT},
                         {HEADER_SESSION_ID: None, HEADER_PROTOCOL_VERSION: None})
 
     def open_session(self) -> None:
-        """Go through the handshake, where the era has one."""
-        answer = self.opening
+        """Go through the handshake, if the era has one."""
+        opened = self.opened
         if self.era == "legacy":
-            version = (answer.result or {}).get("protocolVersion")
+            version = opened.get("protocolVersion")
             self.version = version if version in LEGACY_VERSIONS else self.version
-            self.session_id = answer.headers.get("mcp-session-id")
+            self.session_id = self.opening.headers.get("mcp-session-id")
             self.post(build_notification("notifications/initialized"))
 
     def close_session(self) -> Optional[RawResponse]:
         """End the session, if there is one, and return the answer."""
-        return self.ask_http("DELETE") if self.session_id is not None else None
+        return self.send("DELETE") if self.session_id is not None else None
 
     def ask(self, method: str, params: Optional[dict] = None, headers: Optional[dict] = None,
             meta: Optional[dict] = None, **members: Any) -> RawResponse:
@@ -15878,7 +15666,7 @@ class ServerUnderTest:
         if self.era == "modern":
             params["_meta"] = without_none({
                 META_PROTOCOL_VERSION: self.version, META_CLIENT_CAPABILITIES: {},
-                META_CLIENT_INFO: {"name": "mcpkit", "version": __version__}, **(meta or {})})
+                META_CLIENT_INFO: RULE_CLIENT, **(meta or {})})
         message = build_request(f"probe-{self._count}", method, params or None)
         return self.post({**message, **members}, headers)
 
@@ -15886,405 +15674,350 @@ class ServerUnderTest:
         """Send a message, or bytes that are none."""
         method = message.get("method") if isinstance(message, dict) else None
         data = message if isinstance(message, bytes) else encode_json(message).encode("utf-8")
-        sent = {"Content-Type": JSON_TYPE, "Accept": RPC_ACCEPT, **self._own_headers(method),
-                **(headers or {})}
-        is_listening = method == "subscriptions/listen"
-        return self._exchange("POST", sent, data, lambda seen: bool(
-            seen.messages if is_listening else seen.response))
+        own = {"Content-Type": JSON_TYPE, "Accept": RPC_ACCEPT,
+               HEADER_METHOD: method if self.era == "modern" else None}
+        return self.send("POST", {**own, **(headers or {})}, data,
+                         "messages" if method == "subscriptions/listen" else "response")
 
-    def ask_http(self, method: str, headers: Optional[dict] = None) -> RawResponse:
-        """Send a request without a body."""
-        accept = {"Accept": STREAM_TYPE} if method == "GET" else {}
-        return self._exchange(method, {**accept, **self._own_headers(None), **(headers or {})},
-                              b"", lambda seen: True)
+    def send(self, verb: str, headers: Optional[dict] = None, data: bytes = b"",
+             enough: str = "headers") -> RawResponse:
+        """Send an HTTP request. A stream is read until it has `enough` and a little longer.
 
-    def _own_headers(self, method: Optional[str]) -> dict:
-        own: dict = {HEADER_PROTOCOL_VERSION: self.version}
-        if self.era == "modern":
-            return own if method is None else {**own, HEADER_METHOD: method}
-        return {**own, HEADER_SESSION_ID: self.session_id}
-
-    def _exchange(self, method: str, headers: dict, data: bytes,
-                  is_enough: Callable[[RawResponse], bool]) -> RawResponse:
-        pairs = [(name, value) for name, values in headers.items() if values is not None
-                 for value in (values if isinstance(values, list) else [values])]
-        answer = self._send(method, pairs, data, is_enough)
-        self.seen.append(answer)
-        return answer
+        Raises TransportError if there is no answer, Inapplicable when the time is used up.
+        """
+        started, response, error = time.monotonic(), None, None
+        if started >= self.prober.waits.deadline:
+            raise Inapplicable("the time is used up: --timeout gives it more")
+        waits = Timeouts(PROBE_SILENCE_SECONDS, self.prober.waits.deadline)
+        own = {HEADER_PROTOCOL_VERSION: self.version,
+               HEADER_SESSION_ID: self.session_id if self.era == "legacy" else None,
+               "Accept": STREAM_TYPE if verb == "GET" else None, **(headers or {})}
+        sent: Headers = {"User-Agent": f"mcpkit/{__version__}"}
+        for name, values in {**self.prober.headers_for(self.url), **own}.items():
+            sent = {key: value for key, value in sent.items() if key.lower() != name.lower()}
+            for value in values if isinstance(values, list) else [values]:
+                if value is not None:             # a name that repeats is written in another case
+                    sent[name.swapcase() if name in sent else name] = value
+        try:
+            response = self.pool.send(verb, self.url, sent, data or None, waits, [])
+            self.seen.append(read_raw_answer(response, enough))
+            return self.seen[-1]
+        except (OSError, MCPKitError) as caught:
+            error = explain_transport_error(caught, self.url, response, waits)
+            raise error from None
+        finally:
+            self.prober.note(build_exchange(verb, self.url, sent, data, response, started, error))
+            if response is not None:
+                self.pool.give_back(response)
 
     def read_pages(self, method: str) -> List[dict]:
         """Return the pages of a list, at most MAX_PROBE_PAGES; each is read once."""
-        if method not in self._lists:
+        if method not in self._pages:
             pages: List[dict] = []
-            self._lists[method] = pages
+            self._pages[method] = pages
             cursor: Any = None
             while len(pages) < MAX_PROBE_PAGES and (not pages or cursor is not None):
-                answer = self.ask(method, None if cursor is None else {"cursor": cursor})
-                if answer.result is None:
+                result = self.ask(method, cursor and {"cursor": cursor}).result
+                if result is None:
                     break
-                pages.append(answer.result)
-                cursor = answer.result.get("nextCursor")
-        return self._lists[method]
+                pages.append(result)
+                cursor = result.get("nextCursor")
+        return self._pages[method]
 
-    def read_tools(self) -> List[Any]:
-        """Return the tools of all pages; raises Inapplicable where there are none."""
-        pages = self.read_pages("tools/list") if "tools" in self.capabilities else []
-        tools = [tool for page in pages for tool in find_list(page.get("tools"))]
-        if not tools:
-            raise Inapplicable("no tools")
-        return tools
+    def list_items(self, feature: str) -> List[Any]:
+        """Return the items on all pages of a list; raises Inapplicable if there are none."""
+        items = [item for page in self.lists.get(feature, ()) for item
+                 in find_list(page.get(feature))]
+        if not items:
+            raise Inapplicable(f"no {feature}")
+        return items
 
-    def read_lists(self) -> Dict[str, List[dict]]:
-        """Return the pages of every list that the server declares, by feature."""
-        return {feature: self.read_pages(method) for feature, method in self.FEATURES.items()
-                if feature in self.capabilities}
+    def list_streams(self) -> List[RawResponse]:
+        """Return the event streams so far; raises Inapplicable if there are none."""
+        streams = [answer for answer in self.seen if answer.kind == STREAM_TYPE]
+        if not streams:
+            raise Inapplicable("no event streams")
+        return streams
+
+
+def read_raw_answer(response: Any, enough: str) -> RawResponse:
+    """Return the answer in a response; a stream that has enough is read on for a little."""
+    seen, is_limited = RawResponse(response.status, response.headers, b""), False
+    if seen.kind != STREAM_TYPE:
+        return seen._replace(body=response.read_all())
+    while True:
+        if not is_limited and (enough == "headers" or getattr(seen, enough)):
+            response.waits, is_limited = build_waits(PROBE_LISTEN_SECONDS), True
+        try:
+            data = response.read_some()
+        except (socket.timeout, TransportError) as error:
+            if not is_limited or not getattr(error, "timed_out", True):
+                raise
+            return seen._replace(is_open=True)
+        if not data:
+            return seen
+        seen = seen._replace(body=seen.body + data)
+
+
+class ChangedRequest(NamedTuple):
+    """The check of a rule: a harmless request with one change, and what is expected of the answer.
+
+    `change` has the arguments of ServerUnderTest.ask.
+    """
+
+    expected: Tuple[int, ...]
+    change: Dict[str, Any]
+
+    def __call__(self, server: ServerUnderTest) -> Optional[str]:
+        return server.ask(server.harmless, **self.change).compare(self.expected)
 
     @property
-    def harmless(self) -> str:
-        """The method of a request that every server of the era answers, and that does nothing."""
-        return "server/discover" if self.era == "modern" else "ping"
+    def about(self) -> str:
+        """The request in words."""
+        words = [f"with the {name} {shorten(value)}" for name, value in self.change.items()
+                 if name not in ("headers", "meta")]
+        for name, value in {**self.change.get("headers", {}), **self.change.get("meta", {})}.items():
+            words.append(f"without {name}" if value is None else f"with {name} twice, and different"
+                         if isinstance(value, list) else f"with {name}: {value}")
+        return "a request " + " and ".join(words)
+
+    @property
+    def hint(self) -> str:
+        """What to do when it fails."""
+        return f"answer it with {describe_expected(self.expected)}" if REFUSED not in (
+            self.expected) else "refuse it"
 
 
-# ---- What a rule's function returns: a sentence's end, None where all is right. What each rule_
-# function looks for, and how the sentence begins, is in its row of RULES.
-
-def expect(answer: RawResponse, status: int, *codes: int) -> Optional[str]:
-    """Return what is wrong about a refusal."""
-    if answer.status == status and (not codes or answer.code in codes):
-        return None
-    wanted = f" with error {' or '.join(map(str, codes))}" if codes else ""
-    return f"was answered with {answer.describe()}, not HTTP {status}{wanted}"
+def changed(*expected: int, **change: Any) -> ChangedRequest:
+    """Return the check of a harmless request with a change; without `expected` it is served."""
+    return ChangedRequest(expected, change)
 
 
-def expect_result(answer: RawResponse) -> Optional[str]:
-    """Return what is wrong about the answer to a right request."""
-    if answer.status == 200 and answer.result is not None:
-        return None
-    return f"was answered with {answer.describe()}, not with a result"
+class Rule(NamedTuple):
+    """One rule of the specification, and the sections of 2025-11-25 and 2026-07-28 that state it.
 
+    `check(server)` returns what breaks the rule, None if nothing does: the end of a sentence that
+    `about` begins. A check of several rules yields pairs of a rule's id and that. It may raise
+    Inapplicable. A ChangedRequest knows its own words. `since` is the first legacy revision with the rule.
+    """
 
-def refuse_result(answer: RawResponse) -> Optional[str]:
-    """Return what is wrong about the answer to a request that must not be served."""
-    if answer.result is None and answer.status < 500:
-        return None
-    return f"was answered with {answer.describe()}, not refused"
+    id: str
+    level: str
+    legacy: str                        # "": the era has no such rule
+    modern: str
+    check: Callable[[ServerUnderTest], Any]
+    about: str = ""
+    hint: str = ""
+    since: str = "2025-03-26"
+
+    def judge(self, server: ServerUnderTest) -> Finding:
+        """Return the outcome of the rule: "ok", "fail" (MUST), "warning" (SHOULD) or "skipped"."""
+        spec = self.legacy if server.era == "legacy" else self.modern
+        if not spec.startswith(("RFC", "HTML")):
+            spec = f"{LATEST_LEGACY_VERSION if server.era == 'legacy' else LATEST_MODERN_VERSION} " \
+                   f"{spec}"
+        about, hint = self.about or self.check.about, self.hint or self.check.hint
+        status = "fail" if self.level == "MUST" else "warning"
+        try:
+            if PROTOCOL_VERSIONS.index(server.version) < PROTOCOL_VERSIONS.index(self.since):
+                raise Inapplicable(f"since {self.since}")
+            fault = self.check(server)
+            if fault is not None and not isinstance(fault, str):
+                fault = next((text for name, text in fault if name == self.id), None)
+            status = status if fault else "ok"
+        except Inapplicable as reason:
+            status, fault = "skipped", f"({reason})"
+        except TransportError as error:
+            fault = f"was not answered ({escape_text(str(error))})"
+        except ProtocolError as error:
+            fault = f"got an answer that cannot be read ({escape_text(str(error))})"
+        message = f"{about} {fault}" if fault else re.sub("(, but.*|:)$", "", about)
+        return Finding(self.id, status, message, "" if status in ("ok", "skipped") else hint, spec,
+                       level=self.level, era=server.era)
 
 
 # ---- openings
 
-def rule_discover(subject: ServerUnderTest) -> Optional[str]:
-    result = subject.opening.result
-    if result is None:
-        return expect_result(subject.opening)
-    versions = find_list(result.get("supportedVersions"))
-    if subject.version not in versions:
-        return f"names {shorten(result.get('supportedVersions'))}, without {subject.version}"
-    return None if isinstance(result.get("capabilities"), dict) else "has no capabilities"
-
-
-def rule_server_info(subject: ServerUnderTest) -> Optional[str]:
-    meta = (subject.opening.result or {}).get("_meta")
-    return find_implementation_fault((meta if isinstance(meta, dict) else {}).get(
-        META_SERVER_INFO))
-
-
 def find_implementation_fault(info: Any) -> Optional[str]:
     """Return what an Implementation lacks."""
-    if isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(
-            info.get("version"), str):
-        return None
-    return f"is {shorten(info)}; it must have a name and a version"
+    is_right = isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(
+        info.get("version"), str)
+    return None if is_right else f"is {shorten(info)}; it must have a name and a version"
 
 
-def rule_initialize(subject: ServerUnderTest) -> Optional[str]:
-    result = subject.opening.result
-    if result is None:
-        return expect_result(subject.opening)
-    if result.get("protocolVersion") not in LEGACY_VERSIONS:
-        return f"agreed on {shorten(result.get('protocolVersion'))}, which is no such version"
+def rule_opening(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    """Check the answer to the first request of the era."""
+    result, rule = server.opened, "discover" if server.era == "modern" else "initialize"
+    fault = server.opening.compare(())
+    if fault:
+        yield rule, fault
+        return
+    versions = result.get("supportedVersions")
+    if server.era == "modern" and server.version not in find_list(versions):
+        yield rule, f"names {shorten(versions)}, without {server.version}"
+    if server.era == "legacy" and result.get("protocolVersion") not in LEGACY_VERSIONS:
+        yield rule, f"agreed on {shorten(result.get('protocolVersion'))}, which is no such version"
     if not isinstance(result.get("capabilities"), dict):
-        return "has no capabilities"
-    fault = find_implementation_fault(result.get("serverInfo"))
-    return None if fault is None else f"has a serverInfo that {fault}"
+        yield rule, "has no capabilities"
+    meta = result.get("_meta")
+    info = result.get("serverInfo") if server.era == "legacy" else (
+        meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
+    fault = find_implementation_fault(info)
+    if fault:
+        yield "server-info", fault
+        yield "initialize", f"has a serverInfo that {fault}"
+    for feature, pages in server.lists.items():
+        if not pages or not all(isinstance(page.get(feature), list) for page in pages):
+            yield "lists-answer", f"names {feature}, but {FEATURES[feature]} gives no list of them"
 
 
-def rule_initialize_unknown(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.initialize(UNKNOWN_VERSION)
-    version = (answer.result or {}).get("protocolVersion")
+def rule_initialize_unknown(server: ServerUnderTest) -> Optional[str]:
+    answer = server.initialize(UNKNOWN_VERSION)
     session_id = answer.headers.get("mcp-session-id")
     if session_id is not None:
-        subject.ask_http("DELETE", {HEADER_SESSION_ID: session_id})
-    if version == UNKNOWN_VERSION:
+        server.send("DELETE", {HEADER_SESSION_ID: session_id})
+    if (answer.result or {}).get("protocolVersion") == UNKNOWN_VERSION:
         return f"agreed on {UNKNOWN_VERSION}, which there is not"
-    return f"was answered with {answer.describe()}" if answer.status >= 500 else None
+    return answer.seen if answer.status >= 500 else None
 
 
-def rule_ping(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.ask("ping")
-    return expect_result(answer) or (
-        f"was answered with {shorten(answer.result)}; it must be {{}}"
-        if set(answer.result or {}) - {"_meta"} else None)
+def rule_ping(server: ServerUnderTest) -> Optional[str]:
+    answer = server.ask("ping")
+    return answer.compare(()) or (f"was answered with {shorten(answer.result)}; it must be {{}}"
+                                  if set(answer.result or {}) - {"_meta"} else None)
 
 
-def rule_lists_answer(subject: ServerUnderTest) -> Optional[str]:
-    missing = [f"{feature}, but {ServerUnderTest.FEATURES[feature]} gives no list of them"
-               for feature, pages in subject.read_lists().items()
-               if not pages or not all(isinstance(page.get(feature), list) for page in pages)]
-    return f"names {missing[0]}" if missing else None
+# ---- requests
+
+def rule_header_names(server: ServerUnderTest) -> Optional[str]:
+    return server.ask(server.harmless, headers={
+        HEADER_PROTOCOL_VERSION: None, HEADER_PROTOCOL_VERSION.upper(): server.version,
+        HEADER_METHOD: None, HEADER_METHOD.lower(): server.harmless}).compare(())
 
 
-# ---- headers and _meta
-
-def send_header(name: str, value: Any) -> Callable[[ServerUnderTest], RawResponse]:
-    """Return what sends a harmless request with one header changed."""
-    return lambda subject: subject.ask(subject.harmless, headers={name: value})
-
-
-def mismatch(name: str, value: Any) -> Callable[[ServerUnderTest], Optional[str]]:
-    """Return the function of a rule: this header makes the request a HeaderMismatch."""
-    return lambda subject: expect(send_header(name, value)(subject), 400, HEADER_MISMATCH)
-
-
-def accepted(headers: Dict[str, Any]) -> Callable[[ServerUnderTest], Optional[str]]:
-    """Return the function of a rule: a harmless request with these headers is served."""
-    return lambda subject: expect_result(subject.ask(subject.harmless, headers=headers))
-
-
-def rule_header_names(subject: ServerUnderTest) -> Optional[str]:
-    return expect_result(subject.ask(subject.harmless, headers={
-        HEADER_PROTOCOL_VERSION: None, HEADER_PROTOCOL_VERSION.upper(): subject.version,
-        HEADER_METHOD: None, HEADER_METHOD.lower(): subject.harmless}))
-
-
-def rule_version_missing(subject: ServerUnderTest) -> Optional[str]:
-    # A server for old clients may take it for 2025-03-26, which has no server/discover.
-    answer = send_header(HEADER_PROTOCOL_VERSION, None)(subject)
-    return refuse_result(answer)
-
-
-def ask_unknown_version(subject: ServerUnderTest) -> RawResponse:
-    """Return the answer to a request of a version that there is not."""
-    return subject.ask(subject.harmless, headers={HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION},
-                       meta={META_PROTOCOL_VERSION: UNKNOWN_VERSION})
-
-
-def rule_version_unknown(subject: ServerUnderTest) -> Optional[str]:
-    return expect(ask_unknown_version(subject), 400, UNSUPPORTED_VERSION)
-
-
-def rule_version_list(subject: ServerUnderTest) -> Optional[str]:
-    error = ask_unknown_version(subject).response.get("error")
-    data = error.get("data") if isinstance(error, dict) else None
+def rule_version_list(server: ServerUnderTest) -> Optional[str]:
+    data = server.ask(server.harmless, **UNKNOWN_EVERYWHERE).error.get("data")
     supported = data.get("supported") if isinstance(data, dict) else None
-    if subject.version in find_list(supported):
-        return None
-    return f"says that {shorten(supported)} are supported; it must name {subject.version}"
+    return None if server.version in find_list(supported) else (
+        f"says that {shorten(supported)} are supported; it must name {server.version}")
 
 
-def rule_meta_missing(subject: ServerUnderTest) -> Optional[str]:
+def rule_meta_missing(server: ServerUnderTest) -> Optional[str]:
     # Without _meta the header has nothing to match either: both errors are right.
-    return expect(subject.post(build_request("bare", subject.harmless, None)), 400,
-                  INVALID_PARAMS, HEADER_MISMATCH)
+    return server.post(build_request("bare", server.harmless, None)).compare(
+        (400, INVALID_PARAMS, HEADER_MISMATCH))
 
 
-def rule_capabilities_missing(subject: ServerUnderTest) -> Optional[str]:
-    return expect(subject.ask(subject.harmless, meta={META_CLIENT_CAPABILITIES: None}), 400,
-                  INVALID_PARAMS)
+def rule_session_ignored(server: ServerUnderTest) -> Optional[str]:
+    answer = server.ask(server.harmless, headers={HEADER_SESSION_ID: "no-such-session"})
+    return "was answered with a session ID; the modern era has none" if (
+        "mcp-session-id" in answer.headers) else answer.compare(())
 
 
-def rule_session_ignored(subject: ServerUnderTest) -> Optional[str]:
-    answer = send_header(HEADER_SESSION_ID, "no-such-session")(subject)
-    if "mcp-session-id" in answer.headers:
-        return "was answered with a session ID; the modern era has none"
-    return expect_result(answer)
-
-
-def rule_version_header_wrong(subject: ServerUnderTest) -> Optional[str]:
-    return expect(send_header(HEADER_PROTOCOL_VERSION, UNKNOWN_VERSION)(subject), 400)
-
-
-# ---- bodies
-
-def rule_id_echo(subject: ServerUnderTest) -> Optional[str]:
+def rule_id_echo(server: ServerUnderTest) -> Optional[str]:
     for request_id in ("", "\u00df \u2028", 0, MAX_SAFE_INTEGER):
-        answer = subject.ask(subject.harmless, id=request_id)
+        answer = server.ask(server.harmless, id=request_id)
         seen = answer.response.get("id")
         if seen != request_id or type(seen) is not type(request_id):
-            return (f"{encode_json(request_id)} was answered with {answer.describe()} and the id "
-                    f"{shorten(seen)}")
+            return f"{encode_json(request_id)} {answer.seen} and the id {shorten(seen)}"
     return None
 
 
-def rule_id_null(subject: ServerUnderTest) -> Optional[str]:
-    return refuse_result(subject.ask(subject.harmless, id=None))
+def rule_method_unknown(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    answer = server.ask(UNKNOWN_METHOD, id="mine")
+    fault = answer.compare((404 if server.era == "modern" else answer.status, METHOD_NOT_FOUND))
+    if fault:
+        yield "method-unknown", fault
+    if answer.error and answer.response.get("id") != "mine":
+        yield "error-id", f'has the id {shorten(answer.response.get("id"))}; it must be "mine"'
 
 
-def rule_method_unknown(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.ask(UNKNOWN_METHOD)
-    if subject.era == "modern":
-        return expect(answer, 404, METHOD_NOT_FOUND)
-    return None if answer.code == METHOD_NOT_FOUND else (
-        f"was answered with {answer.describe()}; it must be error {METHOD_NOT_FOUND}")
+def rule_bad_json(server: ServerUnderTest) -> Optional[str]:
+    answer = server.post(b'{"jsonrpc": "2.0", "id": 1, ')
+    code = answer.error.get("code")
+    return answer.compare((REFUSED,)) or (None if code in (None, PARSE_ERROR) else (
+        f"was answered with error {shorten(code)}; it must be {PARSE_ERROR}"))
 
 
-def rule_error_id(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.ask(UNKNOWN_METHOD, id="mine")
-    return None if answer.code is None or answer.response.get("id") == "mine" else (
-        f'has the id {shorten(answer.response.get("id"))}; it must be "mine"')
-
-
-def rule_error_escaping(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.ask("<b>probe</b>", headers=None if subject.era == "legacy" else {
-        HEADER_METHOD: "<b>probe</b>"})
-    return "is answered with a page that says it as it is" if (
-        "html" in answer.kind and b"<b>probe</b>" in answer.body) else None
-
-
-def rule_bad_json(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.post(b'{"jsonrpc": "2.0", "id": 1, ')
-    if answer.result is not None or answer.status >= 500:
-        return f"was answered with {answer.describe()}; it must be a refusal"
-    return None if answer.code in (None, PARSE_ERROR) else (
-        f"was answered with error {shorten(answer.code)}; it must be {PARSE_ERROR}")
-
-
-def rule_batch(subject: ServerUnderTest) -> Optional[str]:
-    meta = {} if subject.era == "legacy" else {"params": {"_meta": {
-        META_PROTOCOL_VERSION: subject.version, META_CLIENT_CAPABILITIES: {}}}}
-    batch = [{"jsonrpc": "2.0", "id": number, "method": subject.harmless, **meta}
+def rule_batch(server: ServerUnderTest) -> Optional[str]:
+    meta = {} if server.era == "legacy" else {"params": {"_meta": {
+        META_PROTOCOL_VERSION: server.version, META_CLIENT_CAPABILITIES: {}}}}
+    batch = [{"jsonrpc": "2.0", "id": number, "method": server.harmless, **meta}
              for number in (1, 2)]
-    answer = subject.post(batch, {HEADER_METHOD: subject.harmless}
-                          if subject.era == "modern" else None)
+    answer = server.post(batch, {HEADER_METHOD: server.harmless} if meta else None)
     # By JSON-RPC both are answered, by this protocol neither; one of two is a message lost.
     served = sorted(message["id"] for message in answer.messages
                     if message.get("id") in (1, 2) and "result" in message)
-    if answer.status < 500 and served in ([], [1, 2]):
-        return None
-    return f"was answered with {answer.describe()}, of {len(served)} of them"
+    return None if answer.status < 500 and served in ([], [1, 2]) else (
+        f"{answer.seen}, of {len(served)} of them")
 
 
-def expect_accepted(answer: RawResponse) -> Optional[str]:
-    """Return what is wrong about the answer to a notification or a response."""
-    if answer.status >= 400 or answer.status == 202 and not answer.body:
-        return None
-    return (f"was answered with {answer.describe()}; it must be 202 without a body, or an HTTP "
-            "error")
+def accepts(message: dict) -> Callable[[ServerUnderTest], Optional[str]]:
+    """Return the check that a notification or a response gets 202 or an HTTP error."""
+    def rule(server: ServerUnderTest) -> Optional[str]:
+        answer = server.post(message)
+        return None if answer.status >= 400 or answer.status == 202 and not answer.body else (
+            f"{answer.seen}; it must be 202 without a body, or an HTTP error")
+    return rule
 
 
-def rule_notification(subject: ServerUnderTest) -> Optional[str]:
-    return expect_accepted(subject.post(build_notification("notifications/probe")))
+# ---- HTTP and sessions
 
-
-def rule_response(subject: ServerUnderTest) -> Optional[str]:
-    return expect_accepted(subject.post(build_result("no-such-request", {})))
-
-
-# ---- HTTP
-
-def rule_answer_type(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.ask(subject.harmless)
-    if answer.kind in (JSON_TYPE, STREAM_TYPE):
-        return None
-    return f"is of type {shorten(answer.kind or 'none')}"
-
-
-def rule_origin(subject: ServerUnderTest) -> Optional[str]:
-    return expect(send_header("Origin", FOREIGN_ORIGIN)(subject), 403)
-
-
-def rule_preflight(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.ask_http("OPTIONS", {
+def rule_preflight(server: ServerUnderTest) -> Optional[str]:
+    answer = server.send("OPTIONS", {
         "Origin": FOREIGN_ORIGIN, "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type"})
     allowed = answer.headers.get("access-control-allow-origin")
-    return None if allowed not in ("*", FOREIGN_ORIGIN) else (
-        f"was answered with Access-Control-Allow-Origin: {allowed}")
+    return f"was answered with Access-Control-Allow-Origin: {allowed}" if allowed in (
+        "*", FOREIGN_ORIGIN) else None
 
 
-def rule_host(subject: ServerUnderTest) -> Optional[str]:
-    if not subject.is_local:
+def rule_host(server: ServerUnderTest) -> Optional[str]:
+    if not is_loopback(urllib.parse.urlsplit(server.url).hostname or ""):
         raise Inapplicable("not on this machine")
-    return refuse_result(send_header("Host", FOREIGN_ORIGIN.partition("//")[2])(subject))
+    return server.ask(server.harmless, headers={
+        "Host": FOREIGN_ORIGIN.partition("//")[2]}).compare((REFUSED,))
 
 
-def rule_get(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.getting
-    if answer.status == 405 or answer.status == 200 and answer.kind == STREAM_TYPE:
-        return None
-    return f"was answered with {answer.describe()}; it must be an event stream, or 405"
-
-
-def rule_get_responses(subject: ServerUnderTest) -> Optional[str]:
-    if subject.getting.kind != STREAM_TYPE:
-        raise Inapplicable("no event stream to a GET")
-    response = subject.getting.response
-    return f"holds the response {shorten(response)}" if response else None
-
-
-def rule_get_refused(subject: ServerUnderTest) -> Optional[str]:
-    versions = find_list((subject.opening.result or {}).get("supportedVersions"))
-    if not all(version in MODERN_VERSIONS for version in versions):
+def rule_get(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    answer = server.getting
+    if answer.status != 405 and not (answer.status == 200 and answer.kind == STREAM_TYPE):
+        yield "get", f"{answer.seen}; it must be an event stream, or 405"
+    if answer.kind == STREAM_TYPE and answer.response:
+        yield "get-responses", f"holds the response {shorten(answer.response)}"
+    versions = find_list(server.opened.get("supportedVersions"))
+    if server.era == "modern" and not set(versions) <= set(MODERN_VERSIONS):
         raise Inapplicable("other revisions are spoken too")
-    return expect(subject.getting, 405)
+    if answer.compare((405,)):
+        yield "get-refused", answer.compare((405,))
 
 
-# ---- sessions
-
-def find_session(subject: ServerUnderTest) -> str:
-    """Return the session's id; raises Inapplicable where there is none."""
-    if subject.session_id is None:
+def rule_session(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    if server.session_id is None:
         raise Inapplicable("no session ID")
-    return subject.session_id
+    if not re.fullmatch(r"[\x21-\x7e]+", server.session_id):
+        yield "session-id", f"is {shorten(server.session_id)}"
+    answer = server.ask("ping", headers={HEADER_SESSION_ID: None})
+    if answer.result is None and answer.compare((400,)):        # it may do without the id
+        yield "session-missing", answer.compare((400,))
+    fault = changed(404, headers={HEADER_SESSION_ID: "no-such-session"})(server)
+    if fault:
+        yield "session-unknown", fault
 
 
-def rule_session_id(subject: ServerUnderTest) -> Optional[str]:
-    session_id = find_session(subject)
-    return None if re.fullmatch(r"[\x21-\x7e]+", session_id) else f"is {shorten(session_id)}"
-
-
-def rule_session_missing(subject: ServerUnderTest) -> Optional[str]:
-    find_session(subject)
-    answer = send_header(HEADER_SESSION_ID, None)(subject)
-    # One that does without the id answers; that is no fault.
-    return None if answer.result is not None else expect(answer, 400)
-
-
-def rule_session_unknown(subject: ServerUnderTest) -> Optional[str]:
-    find_session(subject)
-    return expect(send_header(HEADER_SESSION_ID, "no-such-session")(subject), 404)
-
-
-def rule_session_ended(subject: ServerUnderTest) -> Optional[str]:
-    find_session(subject)
-    other = ServerUnderTest("legacy", subject._send)
-    other.open_session()
-    ended = other.close_session()
-    if ended is None or not 200 <= ended.status < 300:
-        raise Inapplicable("sessions cannot be ended")
-    return expect(other.ask("ping"), 404)
+def rule_session_ended(server: ServerUnderTest) -> Optional[str]:
+    if server.session_id is None:
+        raise Inapplicable("no session ID")
+    other = ServerUnderTest("legacy", server.url, server.prober)
+    with contextlib.closing(other.pool):
+        other.open_session()
+        ended = other.close_session()
+        if ended is None or not 200 <= ended.status < 300:
+            raise Inapplicable("sessions cannot be ended")
+        return other.ask("ping").compare((404,))
 
 
 # ---- streams
-
-def find_streams(subject: ServerUnderTest) -> List[RawResponse]:
-    """Return the event streams so far; raises Inapplicable where there are none."""
-    streams = [answer for answer in subject.seen if answer.kind == STREAM_TYPE]
-    if not streams:
-        raise Inapplicable("no event streams")
-    return streams
-
-
-def rule_stream_messages(subject: ServerUnderTest) -> Optional[str]:
-    for text in [text for stream in find_streams(subject) for text in stream.texts]:
-        value = find_json(text)
-        if not isinstance(value, dict) or value.get("jsonrpc") != JSONRPC_VERSION:
-            return f"holds {shorten(text)}"
-    return None
-
-
-# What a line of an event stream may begin with; "" is a comment.
-STREAM_FIELDS = (b"", b"data", b"event", b"id", b"retry")
-
 
 def list_fields(stream: RawResponse) -> Iterator[Tuple[bytes, bytes]]:
     """Yield name and value of each complete line of an event stream, but the blank ones."""
@@ -16294,160 +16027,110 @@ def list_fields(stream: RawResponse) -> Iterator[Tuple[bytes, bytes]]:
             yield name, value.strip(b" ")
 
 
-def rule_stream_framing(subject: ServerUnderTest) -> Optional[str]:
-    for stream in find_streams(subject):
-        odd = [name for name, _ in list_fields(stream) if name not in STREAM_FIELDS]
-        if odd:
-            return f"holds a line that is no field, {shorten(odd[0])}"
+def rule_streams(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    """Check each event stream so far."""
+    for stream in server.list_streams():
+        for name, value in list_fields(stream):
+            if name not in (b"", b"data", b"event", b"id", b"retry"):     # "" is a comment
+                yield "stream-framing", f"holds a line that is no field, {shorten(name)}"
+            elif name == b"retry" and not value.isdigit():
+                yield "stream-retry", f"has the retry {shorten(value)}"
         parser = SSEParser()
         parser.feed(stream.body)
         rest = parser.close()
         if rest and not stream.is_open:
-            return f"ends inside of an event, which is lost: {shorten(rest)}"
-    return None
+            yield "stream-framing", f"ends inside of an event, which is lost: {shorten(rest)}"
+        for text in stream.texts:
+            values = stream._replace(headers={}, body=text).messages
+            if text[:1] == b"[" or not values or values[0].get("jsonrpc") != JSONRPC_VERSION:
+                yield "stream-messages", f"holds {shorten(text)}"
+        for message in stream.messages:
+            if "method" in message and "id" in message:
+                yield "stream-requests", f"asks {shorten(message['method'])}"
+            if message.get("method") == "notifications/message":
+                yield "stream-logs", f"holds {shorten(message)}"
+        if stream.is_open and stream.response:
+            yield "stream-ends", "stays open after the response"
+        if stream.headers.get("x-accel-buffering") != "no":
+            yield "stream-buffering", "comes without it"
 
 
-def rule_stream_retry(subject: ServerUnderTest) -> Optional[str]:
-    odd = [value for stream in find_streams(subject) for name, value in list_fields(stream)
-           if name == b"retry" and not value.isdigit()]
-    return f"has the retry {shorten(odd[0])}" if odd else None
-
-
-def rule_stream_requests(subject: ServerUnderTest) -> Optional[str]:
-    asked = [message["method"] for stream in find_streams(subject) for message in stream.messages
-             if "method" in message and "id" in message]
-    return f"asks {shorten(asked[0])}" if asked else None
-
-
-def rule_stream_logs(subject: ServerUnderTest) -> Optional[str]:
-    logs = [message for stream in find_streams(subject) for message in stream.messages
-            if message.get("method") == "notifications/message"]
-    return f"holds {shorten(logs[0])}" if logs else None
-
-
-def rule_stream_ends(subject: ServerUnderTest) -> Optional[str]:
-    return "stays open after the response" if any(
-        stream.is_open and stream.response for stream in find_streams(subject)) else None
-
-
-def rule_stream_buffering(subject: ServerUnderTest) -> Optional[str]:
-    values = [stream.headers.get("x-accel-buffering") for stream in find_streams(subject)]
-    return None if set(values) == {"no"} else "comes without it"
-
-
-def rule_event_ids(subject: ServerUnderTest) -> Optional[str]:
+def rule_event_ids(server: ServerUnderTest) -> Optional[str]:
     # An initialize that was tried out got a session of its own.
-    ids: List[bytes] = []
-    for stream in [stream for stream in find_streams(subject) if stream.headers.get(
-            "mcp-session-id", subject.session_id) == subject.session_id]:
-        ids += [value for name, value in list_fields(stream) if name == b"id"]
+    ids = [value for stream in server.list_streams() if stream.headers.get(
+        "mcp-session-id", server.session_id) == server.session_id
+        for name, value in list_fields(stream) if name == b"id"]
     twice = [value for index, value in enumerate(ids) if value in ids[:index]]
     return f"has the id {shorten(twice[0])} twice" if twice else None
 
 
-def find_listening(subject: ServerUnderTest) -> RawResponse:
-    """Return the stream of a subscription; raises Inapplicable where there are none."""
-    if subject.listening.code == METHOD_NOT_FOUND:
-        raise Inapplicable("no subscriptions/listen")
-    return subject.listening
-
-
-def rule_listen(subject: ServerUnderTest) -> Optional[str]:
-    answer = find_listening(subject)
+def rule_listening(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    """Check the stream of a subscription."""
+    answer = server.listening
     first = answer.messages[0] if answer.messages else {}
-    if first.get("method") != "notifications/subscriptions/acknowledged":
-        return f"begins with {shorten(first or answer.describe())}"
     params = first.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     seen = meta.get(META_SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-    return None if seen == "listen" else (
-        f'is acknowledged with the subscription ID {shorten(seen)}; it must be "listen"')
+    if first.get("method") != "notifications/subscriptions/acknowledged":
+        yield "listen", f"begins with {shorten(first) if first else answer.seen}"
+    elif seen != "listen":
+        yield "listen", (f'is acknowledged with the subscription ID {shorten(seen)}; it must be '
+                         '"listen"')
+    if not answer.is_open and not answer.response:
+        yield "listen-open", "ended at once, without a response"
 
 
-def rule_listen_open(subject: ServerUnderTest) -> Optional[str]:
-    answer = find_listening(subject)
-    return None if answer.is_open or answer.response else "ended at once, without a response"
+# ---- lists and tools
+
+def rule_pages(server: ServerUnderTest) -> Optional[str]:
+    for feature, pages in server.lists.items():
+        cursors = [page["nextCursor"] for page in pages if page.get("nextCursor") is not None]
+        if len(cursors) != len(set(map(encode_json, cursors))):
+            return f"{FEATURES[feature]} gives the same nextCursor twice"
+        if cursors and len(cursors) == len(pages) < MAX_PROBE_PAGES:
+            return f"{FEATURES[feature]} names a page that cannot be read"
+    return None
 
 
-# ---- lists
-
-def find_paged(subject: ServerUnderTest) -> str:
-    """Return the method of a list that the server has; raises Inapplicable."""
-    for feature, method in ServerUnderTest.FEATURES.items():
-        if feature in subject.capabilities:
-            return method
+def rule_cursor(server: ServerUnderTest) -> Optional[str]:
+    for feature in server.lists:
+        answer = server.ask(FEATURES[feature], {"cursor": "no such cursor"})
+        return answer.compare((answer.status, INVALID_PARAMS))
     raise Inapplicable("no lists")
 
 
-def rule_pages_end(subject: ServerUnderTest) -> Optional[str]:
-    for feature, pages in subject.read_lists().items():
-        cursors = [page["nextCursor"] for page in pages if page.get("nextCursor") is not None]
-        if len(cursors) != len(set(map(encode_json, cursors))):
-            return f"{ServerUnderTest.FEATURES[feature]} gives the same nextCursor twice"
-        if cursors and len(cursors) == len(pages) < MAX_PROBE_PAGES:
-            return f"{ServerUnderTest.FEATURES[feature]} names a page that cannot be read"
-    return None
+def rule_caching(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    """Check the cache hints of every page of a list."""
+    for feature, pages in [("server/discover", [server.opened]), *server.lists.items()]:
+        for page in pages:
+            ttl, scope = page.get("ttlMs"), page.get("cacheScope")
+            if not isinstance(ttl, (int, float)) or isinstance(ttl, bool) or ttl < 0 or ttl % 1:
+                yield "cache-hints", f"{FEATURES.get(feature, feature)} has the ttlMs {shorten(ttl)}"
+            if scope not in ("public", "private"):
+                yield "cache-hints", (f"{FEATURES.get(feature, feature)} has the cacheScope "
+                                      f"{shorten(scope)}")
+        if len({shorten(page.get("cacheScope")) for page in pages}) > 1:
+            yield "cache-scopes", f"those of {feature} differ"
 
 
-def rule_cursor_invalid(subject: ServerUnderTest) -> Optional[str]:
-    answer = subject.ask(find_paged(subject), {"cursor": "no such cursor"})
-    return None if answer.code == INVALID_PARAMS else (
-        f"was answered with {answer.describe()}; it should be error {INVALID_PARAMS}")
-
-
-def rule_cache_hints(subject: ServerUnderTest) -> Optional[str]:
-    pages = [("server/discover", subject.opening.result or {})]
-    pages += [(ServerUnderTest.FEATURES[feature], page)
-              for feature, found in subject.read_lists().items()
-              for page in found]
-    for method, page in pages:
-        ttl, scope = page.get("ttlMs"), page.get("cacheScope")
-        if not isinstance(ttl, (int, float)) or isinstance(ttl, bool) or ttl < 0 or ttl % 1:
-            return f"{method} has the ttlMs {shorten(ttl)}"
-        if scope not in ("public", "private"):
-            return f"{method} has the cacheScope {shorten(scope)}"
-    return None
-
-
-def rule_cache_scopes(subject: ServerUnderTest) -> Optional[str]:
-    lists = {feature: {shorten(page.get("cacheScope")) for page in pages}
-             for feature, pages in subject.read_lists().items() if len(pages) > 1}
-    if not lists:
-        raise Inapplicable("no list has pages")
-    mixed = [feature for feature, scopes in lists.items() if len(scopes) > 1]
-    return f"those of {mixed[0]} differ" if mixed else None
-
-
-def rule_result_type(subject: ServerUnderTest) -> Optional[str]:
-    for answer in subject.seen:
-        if answer.result is not None and not isinstance(answer.result.get("resultType"), str):
-            return f"is missing in {shorten(answer.result)}"
-    return None
-
-
-def rule_list_order(subject: ServerUnderTest) -> Optional[str]:
-    subject.read_tools()                         # there are some
-    first = subject.read_pages("tools/list")[0]
-    again = subject.ask("tools/list").result or {}
-    before, after = find_names(first), find_names(again)
+def rule_order(server: ServerUnderTest) -> Optional[str]:
+    server.list_items("tools")                   # there are some
+    before, after = (list_names(find_list(page.get("tools"))) for page in (
+        server.lists["tools"][0], server.ask("tools/list").result or {}))
     return f"was {shorten(before)}, then {shorten(after)}" if (
         before != after and sorted(before) == sorted(after)) else None
 
 
-def find_names(page: dict) -> List[str]:
-    """Return the names of the tools on a page."""
-    return [tool["name"] for tool in find_list(page.get("tools"))
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str)]
+def list_names(tools: List[Any]) -> List[str]:
+    """Return the names of tools."""
+    return [tool["name"] for tool in tools if isinstance(tool, dict)
+            and isinstance(tool.get("name"), str)]
 
 
-def with_members(feature: str, *members: str) -> Callable[[ServerUnderTest], Optional[str]]:
-    """Return the function of a rule: each item of a list has these members, a uri its scheme."""
-    def rule(subject: ServerUnderTest) -> Optional[str]:
-        items = [item for page in subject.read_lists().get(feature, ())
-                 for item in find_list(page.get(feature))]
-        if not items:
-            raise Inapplicable(f"no {feature}")
-        for index, item in enumerate(items):
+def has_members(feature: str, *members: str) -> Callable[[ServerUnderTest], Optional[str]]:
+    """Return the check that each item of a list has these members, a uri its scheme."""
+    def rule(server: ServerUnderTest) -> Optional[str]:
+        for index, item in enumerate(server.list_items(feature)):
             for name in members:
                 value = item.get(name) if isinstance(item, dict) else None
                 if not isinstance(value, str) or name == "uri" and not re.match(
@@ -16457,64 +16140,33 @@ def with_members(feature: str, *members: str) -> Callable[[ServerUnderTest], Opt
     return rule
 
 
-# ---- tools
-
-def find_tool_names(subject: ServerUnderTest) -> List[str]:
-    """Return the names of all tools."""
-    return find_names({"tools": subject.read_tools()})
-
-
-def rule_tool_names(subject: ServerUnderTest) -> Optional[str]:
-    odd = [name for name in find_tool_names(subject)
-           if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name)]
-    return f"there is {shorten(encode_json(odd[0]))}" if odd else None
-
-
-def rule_tool_names_unique(subject: ServerUnderTest) -> Optional[str]:
-    names = find_tool_names(subject)
-    twice = [name for index, name in enumerate(names) if name in names[:index]]
-    return f"{shorten(twice[0])} is there twice" if twice else None
-
-
-def find_fault_of_tools(subject: ServerUnderTest,
-                        find: Callable[[Any], Optional[str]]) -> Optional[str]:
-    """Return the first fault among the tools, with the tool's place and name."""
-    for index, tool in enumerate(subject.read_tools()):
-        fault = find(tool)
-        if fault is not None:
-            name = tool.get("name") if isinstance(tool, dict) else None
-            return f"tool {index} ({shorten(name)}) {fault}"
-    return None
-
-
-def rule_tool_schemas(subject: ServerUnderTest) -> Optional[str]:
-    def find(tool: Any) -> Optional[str]:
+def rule_tools(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    """Check each tool."""
+    names: List[str] = []
+    for index, tool in enumerate(server.list_items("tools")):
+        name = tool.get("name") if isinstance(tool, dict) else None
+        here, tool = f"tool {index} ({shorten(name)})", tool if isinstance(tool, dict) else {}
+        if isinstance(name, str) and not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
+            yield "tool-names", f"there is {shorten(encode_json(name))}"
+        if name in names:
+            yield "tool-names-unique", f"{shorten(name)} is there twice"
+        names += [name] if isinstance(name, str) else []
         fault = find_tool_fault(tool)
-        for name in () if fault else ("inputSchema", "outputSchema"):
+        if fault:
+            yield "tool-schemas", f"{here} {fault}"
+        schemas = [tool.get("inputSchema", {}), tool.get("outputSchema", {})]
+        for label, schema in zip(("inputSchema", "outputSchema"), schemas):
             try:
-                check_schema(tool.get(name, {}))
+                check_schema(schema)
             except SchemaError as error:
-                return f"has an {name} that is no JSON Schema: {error}"
-        return fault
-    return find_fault_of_tools(subject, find)
-
-
-def rule_header_parameters(subject: ServerUnderTest) -> Optional[str]:
-    def find(tool: Any) -> Optional[str]:
+                yield "tool-schemas", f"{here} has an {label} that is no JSON Schema: {error}"
         try:
-            find_header_parameters(tool.get("inputSchema") if isinstance(tool, dict) else {})
+            find_header_parameters(tool.get("inputSchema"))
         except SchemaError as error:
-            return f"is to be rejected: {error}"
-        return None
-    return find_fault_of_tools(subject, find)
-
-
-def rule_schema_references(subject: ServerUnderTest) -> Optional[str]:
-    def find(tool: Any) -> Optional[str]:
-        reference = find_network_reference(
-            [tool.get("inputSchema"), tool.get("outputSchema")] if isinstance(tool, dict) else [])
-        return None if reference is None else f"refers to {shorten(reference)}"
-    return find_fault_of_tools(subject, find)
+            yield "header-parameters", f"{here} is to be rejected: {error}"
+        reference = find_network_reference(schemas)
+        if reference is not None:
+            yield "schema-references", f"{here} refers to {shorten(reference)}"
 
 
 def find_network_reference(schema: Any) -> Optional[str]:
@@ -16529,318 +16181,266 @@ def find_network_reference(schema: Any) -> Optional[str]:
             if isinstance(reference, str) and re.match("https?:", reference, re.IGNORECASE):
                 return reference
             waiting += [member for keyword, member in part.items()
-                        if keyword not in _DATA_KEYWORDS]
+                        if keyword not in ("const", "default", "enum", "examples")]
     return None
 
 
-# ---- all answers
-
-def rule_error_shape(subject: ServerUnderTest) -> Optional[str]:
-    for answer in subject.seen:
-        error = answer.response.get("error", {"code": 0, "message": ""})
-        if not (isinstance(error, dict) and isinstance(error.get("code"), int)
-                and isinstance(error.get("message"), str)):
-            return f"is {shorten(error)}"
-    return None
-
-
-def rule_error_codes(subject: ServerUnderTest) -> Optional[str]:
-    for answer in subject.seen:
-        code = answer.code
+def rule_answers(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+    """Check all answers so far."""
+    for answer in server.seen:
+        error, result = answer.response.get("error"), answer.result
+        code = answer.error.get("code")
+        if "error" in answer.response and not (isinstance(code, int) and isinstance(
+                answer.error.get("message"), str)):
+            yield "error-shape", f"is {shorten(error)}"
         if isinstance(code, int) and (-32099 <= code <= -32020 and code not in MODERN_ERRORS
-                                      or code in RETIRED_ERRORS):
-            return f"{code} is used"
-    return None
-
-
-def rule_utf8(subject: ServerUnderTest) -> Optional[str]:
-    for answer in subject.seen:
+                                      or code in (-32002, -32042)):
+            yield "error-codes", f"{code} is used"
+        if result is not None and not isinstance(result.get("resultType"), str):
+            yield "result-type", f"is missing in {shorten(result)}"
+        if result is not None and answer.kind not in (JSON_TYPE, STREAM_TYPE):
+            yield "answer-type", f"is of type {shorten(answer.kind or 'none')}"
         try:
             if answer.kind in (JSON_TYPE, STREAM_TYPE):
                 answer.body.decode("utf-8")
         except UnicodeDecodeError:
-            return f"{shorten(answer.body)} is no UTF-8"
-    return None
+            yield "utf-8", f"{shorten(answer.body)} is no UTF-8"
 
 
-class Rule(NamedTuple):
-    """One rule of the specification: how strong it is, where each era states it, what to ask.
-
-    `about` begins a sentence that what `find_fault` returns ends; `find_fault` may raise
-    Inapplicable.
-    """
-
-    id: str
-    level: str                         # "MUST" or "SHOULD"
-    legacy: Optional[str]              # section of 2025-11-25, None: the era has no such rule
-    modern: Optional[str]              # section of 2026-07-28
-    about: str
-    find_fault: Callable[[ServerUnderTest], Optional[str]]
-    hint: str
-    since: str = "2025-03-26"          # the first legacy revision with it
-
-    def applies_to(self, version: str) -> bool:
-        """Return whether a revision has the rule."""
-        order = PROTOCOL_VERSIONS.index
-        return order(version) >= order(self.since)
-
-    def find_section(self, era: str) -> Optional[str]:
-        """Return where an era states it, with the revision."""
-        section = self.legacy if era == "legacy" else self.modern
-        if section is None or section.startswith(("RFC", "OWASP", "HTML")):
-            return section and f"{self.level}, {section}"
-        version = LATEST_LEGACY_VERSION if era == "legacy" else LATEST_MODERN_VERSION
-        return f"{self.level}, {version} {section}"
-
-
+UNKNOWN_EVERYWHERE = {"headers": {HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION},
+                      "meta": {META_PROTOCOL_VERSION: UNKNOWN_VERSION}}
 _HTTP = "basic/transports/streamable-http, "
+_CHECKED, _EARLIER = _HTTP + "Server Validation", _HTTP + "Earlier Streamable HTTP Revisions"
+_CASE, _RECEIVING = _HTTP + "Case Sensitivity", _HTTP + "Receiving Messages"
 _OLD = "basic/transports, "
-_OUGHT_HEADERS = "compare the header with the body before the request is served"
-_TOOL_HINT = "clients leave such a tool out"
+_POSTING, _OLD_SESSION = _OLD + "Sending Messages to the Server", _OLD + "Session Management"
+_NEW_POSTING, _OLD_GET = _HTTP + "Sending Messages", _OLD + "Listening for Messages from the Server"
+_LEFT_OUT = "clients leave such an item out"
 
 # In the order in which they are tried; what looks at all answers comes last.
 RULES = (
-    Rule("discover", "MUST", None, "server/discover, Response", "server/discover",
-         rule_discover, "answer it with supportedVersions and capabilities"),
-    Rule("server-info", "SHOULD", None, "basic, _meta",
-         f"_meta[{META_SERVER_INFO!r}]", rule_server_info, "put name and version there"),
-    Rule("initialize", "MUST", "basic/lifecycle, Initialization", None, "initialize",
-         rule_initialize, "answer with protocolVersion, capabilities and serverInfo"),
-    Rule("initialize-unknown", "MUST", "basic/lifecycle, Version Negotiation", None,
-         f"initialize for {UNKNOWN_VERSION}", rule_initialize_unknown,
+    Rule("discover", "MUST", "", "server/discover, Response", rule_opening, "server/discover",
+         "answer it with supportedVersions and capabilities"),
+    Rule("server-info", "SHOULD", "", "basic, _meta", rule_opening, f"_meta[{META_SERVER_INFO!r}]",
+         "put name and version there"),
+    Rule("initialize", "MUST", "basic/lifecycle, Initialization", "", rule_opening, "initialize",
+         "answer with protocolVersion, capabilities and serverInfo"),
+    Rule("initialize-unknown", "MUST", "basic/lifecycle, Version Negotiation", "",
+         rule_initialize_unknown, f"initialize for {UNKNOWN_VERSION}",
          "answer with the latest version that is supported"),
-    Rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", None, "ping", rule_ping,
+    Rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", "", rule_ping, "ping",
          "answer it with an empty result"),
     Rule("lists-answer", "MUST", "basic/lifecycle, Capability Negotiation",
-         "server/tools, Capabilities",
-         "the capabilities", rule_lists_answer, "answer the list of all that is declared"),
-    Rule("version-missing", "MUST", None, _HTTP + "Server Validation",
-         "server/discover without MCP-Protocol-Version", rule_version_missing,
-         "refuse it with 400 and -32020"),
-    Rule("version-mismatch", "MUST", None, _HTTP + "Server Validation",
-         f"MCP-Protocol-Version: {LATEST_LEGACY_VERSION} with another version in the body",
-         mismatch(HEADER_PROTOCOL_VERSION, LATEST_LEGACY_VERSION), _OUGHT_HEADERS),
-    Rule("version-repeated", "MUST", None, _HTTP + "Server Validation",
-         "MCP-Protocol-Version twice, and different",
-         mismatch(HEADER_PROTOCOL_VERSION, [LATEST_MODERN_VERSION, LATEST_LEGACY_VERSION]),
-         "join repeated headers (RFC 9110 5.2) before they are compared"),
-    Rule("version-unknown", "MUST", None, _HTTP + "Protocol Version Header",
-         f"version {UNKNOWN_VERSION}", rule_version_unknown, "refuse it with 400 and -32022"),
-    Rule("version-list", "MUST", None, "basic/versioning, Protocol Version Negotiation",
-         f"the error for version {UNKNOWN_VERSION}", rule_version_list,
+         "server/tools, Capabilities", rule_opening, "the capabilities",
+         "answer the list of all that is declared"),
+    # A server for old clients may take it for 2025-03-26, which has no server/discover.
+    Rule("version-missing", "MUST", "", _CHECKED,
+         changed(REFUSED, headers={HEADER_PROTOCOL_VERSION: None})),
+    Rule("version-mismatch", "MUST", "", _CHECKED, changed(
+        400, HEADER_MISMATCH, headers={HEADER_PROTOCOL_VERSION: LATEST_LEGACY_VERSION})),
+    Rule("version-repeated", "MUST", "", _CHECKED, changed(400, HEADER_MISMATCH, headers={
+        HEADER_PROTOCOL_VERSION: [LATEST_MODERN_VERSION, LATEST_LEGACY_VERSION]})),
+    Rule("version-unknown", "MUST", "", _HTTP + "Protocol Version Header",
+         changed(400, UNSUPPORTED_VERSION, **UNKNOWN_EVERYWHERE), f"version {UNKNOWN_VERSION}"),
+    Rule("version-list", "MUST", "", "basic/versioning, Protocol Version Negotiation",
+         rule_version_list, f"the error for version {UNKNOWN_VERSION}",
          "list the supported versions in data.supported"),
-    Rule("version-header", "MUST", _OLD + "Protocol Version Header", None,
-         f"MCP-Protocol-Version: {UNKNOWN_VERSION}", rule_version_header_wrong,
-         "refuse it with 400", "2025-06-18"),
-    Rule("version-assumed", "SHOULD", _OLD + "Protocol Version Header", None,
-         "ping without MCP-Protocol-Version", accepted({HEADER_PROTOCOL_VERSION: None}),
-         f"take the session's version, or {ASSUMED_VERSION}", "2025-06-18"),
-    Rule("method-missing", "MUST", None, _HTTP + "Server Validation",
-         "a request without Mcp-Method", mismatch(HEADER_METHOD, None), _OUGHT_HEADERS),
-    Rule("method-mismatch", "MUST", None, _HTTP + "Server Validation",
-         "Mcp-Method: tools/list with another method in the body",
-         mismatch(HEADER_METHOD, "tools/list"), _OUGHT_HEADERS),
-    Rule("method-case", "MUST", None, _HTTP + "Case Sensitivity",
-         "Mcp-Method: SERVER/DISCOVER with server/discover in the body",
-         mismatch(HEADER_METHOD, "SERVER/DISCOVER"), "compare values case-sensitively"),
-    Rule("header-names", "MUST", None, _HTTP + "Case Sensitivity",
-         "a request whose header names are in other case", rule_header_names,
-         "compare names case-insensitively"),
-    Rule("meta-missing", "MUST", None, "basic, _meta",
-         "a request without _meta", rule_meta_missing, "refuse it with 400 and -32602"),
-    Rule("capabilities-missing", "MUST", None, "basic, _meta",
-         "a request without clientCapabilities in _meta", rule_capabilities_missing,
-         "refuse it with 400 and -32602"),
-    Rule("session-ignored", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
-         "a request with Mcp-Session-Id", rule_session_ignored, "ignore the header"),
-    Rule("id-echo", "MUST", "basic, Responses", "basic, Responses", "the id", rule_id_echo,
+    Rule("version-header", "MUST", _OLD + "Protocol Version Header", "",
+         changed(400, headers={HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION}), since="2025-06-18"),
+    Rule("version-assumed", "SHOULD", _OLD + "Protocol Version Header", "",
+         changed(headers={HEADER_PROTOCOL_VERSION: None}),
+         hint=f"take the session's version, or {ASSUMED_VERSION}", since="2025-06-18"),
+    Rule("method-missing", "MUST", "", _CHECKED,
+         changed(400, HEADER_MISMATCH, headers={HEADER_METHOD: None})),
+    Rule("method-mismatch", "MUST", "", _CHECKED,
+         changed(400, HEADER_MISMATCH, headers={HEADER_METHOD: "tools/list"})),
+    Rule("method-case", "MUST", "", _CASE,
+         changed(400, HEADER_MISMATCH, headers={HEADER_METHOD: "SERVER/DISCOVER"})),
+    Rule("header-names", "MUST", "", _CASE, rule_header_names,
+         "a request whose header names are in other case", "compare names case-insensitively"),
+    Rule("meta-missing", "MUST", "", "basic, _meta", rule_meta_missing, "a request without _meta",
+         "answer it with HTTP 400 and error -32602"),
+    Rule("capabilities-missing", "MUST", "", "basic, _meta",
+         changed(400, INVALID_PARAMS, meta={META_CLIENT_CAPABILITIES: None})),
+    Rule("session-ignored", "SHOULD", "", _EARLIER, rule_session_ignored,
+         "a request with Mcp-Session-Id", "ignore the header"),
+    Rule("id-echo", "MUST", "basic, Responses", "basic, Responses", rule_id_echo, "the id",
          "answer with the same id, of the same type"),
-    Rule("id-null", "MUST", "basic, Requests", "basic, Requests", "a request with the id null",
-         rule_id_null, "refuse it with -32600"),
+    Rule("id-null", "MUST", "basic, Requests", "basic, Requests", changed(REFUSED, id=None)),
     Rule("method-unknown", "MUST", "basic, Messages", _HTTP + "Protocol Version Header",
-         f"the method {UNKNOWN_METHOD}", rule_method_unknown, "answer with -32601"),
-    Rule("error-id", "MUST", "basic, Responses", "basic, Error Responses",
-         "the error for an unknown method", rule_error_id, "answer with the id of the request"),
-    Rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", "OWASP ASVS 1.2.1",
-         "the method <b>probe</b>", rule_error_escaping, "escape what goes into a page"),
-    Rule("bad-json", "MUST", "basic, Messages", "basic, Messages", "a body that is no JSON",
-         rule_bad_json, "refuse it with 400 and -32700"),
-    Rule("batch", "MUST", "basic, Messages", "basic, Messages",
-         "a batch of two requests", rule_batch, "refuse it with 400 and -32600", "2025-06-18"),
-    Rule("notification", "MUST", _OLD + "Sending Messages to the Server",
-         _HTTP + "Sending Messages", "a notification", rule_notification, "answer 202, no body"),
-    Rule("response", "MUST", _OLD + "Sending Messages to the Server", None,
-         "a response that nobody waits for", rule_response, "answer 202 without a body"),
-    Rule("answer-type", "MUST", _OLD + "Sending Messages to the Server",
-         _HTTP + "Sending Messages", "the answer", rule_answer_type,
-         f"send {JSON_TYPE} or {STREAM_TYPE}"),
+         rule_method_unknown, f"the method {UNKNOWN_METHOD}", "answer with -32601"),
+    Rule("error-id", "MUST", "basic, Responses", "basic, Error Responses", rule_method_unknown,
+         "the error for an unknown method", "answer with the id of the request"),
+    Rule("bad-json", "MUST", "basic, Messages", "basic, Messages", rule_bad_json,
+         "a body that is no JSON", "refuse it with 400 and -32700"),
+    Rule("batch", "MUST", "basic, Messages", "basic, Messages", rule_batch,
+         "a batch of two requests", "refuse it with 400 and -32600", "2025-06-18"),
+    Rule("notification", "MUST", _POSTING, _NEW_POSTING,
+         accepts(build_notification("notifications/probe")), "a notification",
+         "answer 202 without a body"),
+    Rule("response", "MUST", _POSTING, "", accepts(build_result("no-such-request", {})),
+         "a response to no request", "answer 202 without a body"),
     Rule("accept-case", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
-         "a request whose Accept has weights and capitals",
-         accepted({"Accept": "Text/Event-Stream;q=0.5, Application/JSON;q=0.9"}),
-         "compare media types case-insensitively, without parameters"),
+         changed(headers={"Accept": "Text/Event-Stream;q=0.5, Application/JSON;q=0.9"}),
+         hint="compare media types case-insensitively, without parameters"),
     Rule("content-type-charset", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
-         "a request of type application/json; charset=utf-8",
-         accepted({"Content-Type": "application/json; charset=utf-8"}),
-         "look at the media type without its parameters"),
+         changed(headers={"Content-Type": "application/json; charset=utf-8"}),
+         hint="look at the media type without its parameters"),
     Rule("origin", "MUST", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
-         f"a request from a page of {FOREIGN_ORIGIN}", rule_origin,
-         "refuse origins that are not allowed with 403, against DNS rebinding", "2025-11-25"),
+         changed(403, headers={"Origin": FOREIGN_ORIGIN}),
+         hint="refuse origins that are not allowed with 403, against DNS rebinding",
+         since="2025-11-25"),
     Rule("preflight", "SHOULD", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
-         f"a preflight from a page of {FOREIGN_ORIGIN}", rule_preflight,
+         rule_preflight, f"a preflight from a page of {FOREIGN_ORIGIN}",
          "allow only the origins that may call", "2025-11-25"),
-    Rule("host", "SHOULD", "RFC 9110 7.4", "RFC 9110 7.4",
-         "a request for the host mcpkit-probe.invalid", rule_host,
+    Rule("host", "SHOULD", "RFC 9110 7.4", "RFC 9110 7.4", rule_host,
+         "a request for the host mcpkit-probe.invalid",
          "refuse hosts that are not this server with 421, against DNS rebinding"),
-    Rule("get", "MUST", _OLD + "Listening for Messages from the Server", None, "a GET", rule_get,
-         "answer with 405 where there is no stream"),
-    Rule("get-responses", "MUST", _OLD + "Listening for Messages from the Server", None,
-         "the stream of a GET", rule_get_responses, "send responses on the stream of the request"),
-    Rule("get-refused", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions", "a GET",
-         rule_get_refused, "answer with 405"),
-    Rule("last-event-id", "SHOULD", None, _HTTP + "Earlier Streamable HTTP Revisions",
-         "a request with Last-Event-ID", accepted({"Last-Event-ID": "probe"}),
-         "ignore the header"),
-    Rule("session-id", "MUST", _OLD + "Session Management", None, "the session ID",
-         rule_session_id, "use visible ASCII characters only"),
-    Rule("session-missing", "SHOULD", _OLD + "Session Management", None,
-         "a request without the session ID", rule_session_missing, "refuse it with 400"),
-    Rule("session-unknown", "SHOULD", _OLD + "Session Management", None,
-         "a request of a session that there is not", rule_session_unknown, "refuse it with 404"),
-    Rule("session-ended", "MUST", _OLD + "Session Management", None,
-         "a request of a session that was ended", rule_session_ended, "refuse it with 404"),
-    Rule("listen", "MUST", None, "basic/patterns/subscriptions, Acknowledgment",
-         "subscriptions/listen", rule_listen,
+    Rule("get", "MUST", _OLD_GET, "", rule_get, "a GET", "answer with 405 if there is no stream"),
+    Rule("get-responses", "MUST", _OLD_GET, "", rule_get, "the stream of a GET",
+         "send responses on the stream of the request"),
+    Rule("get-refused", "SHOULD", "", _EARLIER, rule_get, "a GET", "answer with 405"),
+    Rule("last-event-id", "SHOULD", "", _EARLIER, changed(headers={"Last-Event-ID": "probe"})),
+    Rule("session-id", "MUST", _OLD_SESSION, "", rule_session, "the session ID",
+         "use visible ASCII characters only"),
+    Rule("session-missing", "SHOULD", _OLD_SESSION, "", rule_session,
+         "a request without the session ID", "refuse it with 400"),
+    Rule("session-unknown", "SHOULD", _OLD_SESSION, "", rule_session,
+         "a request of an unknown session", "refuse it with 404"),
+    Rule("session-ended", "MUST", _OLD_SESSION, "", rule_session_ended,
+         "a request of a session that was ended", "refuse it with 404"),
+    Rule("listen", "MUST", "", "basic/patterns/subscriptions, Acknowledgment", rule_listening,
+         "subscriptions/listen",
          "send notifications/subscriptions/acknowledged first, with the subscription's id"),
-    Rule("listen-open", "SHOULD", None, "basic/patterns/subscriptions, Graceful Closure",
-         "the stream of subscriptions/listen", rule_listen_open,
+    Rule("listen-open", "SHOULD", "", "basic/patterns/subscriptions, Graceful Closure",
+         rule_listening, "the stream of subscriptions/listen",
          "keep it open, or send a response before it ends"),
     Rule("pages-end", "SHOULD", "server/utilities/pagination", "server/utilities/pagination",
-         "a list", rule_pages_end, "leave nextCursor out on the last page"),
+         rule_pages, "a list", "leave nextCursor out on the last page"),
     Rule("cursor-invalid", "SHOULD", "server/utilities/pagination, Error Handling",
-         "server/utilities/pagination, Error Handling", "a cursor that was never given",
-         rule_cursor_invalid, "answer with -32602"),
-    Rule("list-order", "SHOULD", None, "server/tools, Capabilities", "the order of the tools",
-         rule_list_order, "list them in the same order each time"),
-    Rule("cache-hints", "MUST", None, "server/utilities/caching, Cacheable Results",
-         "a cacheable result:", rule_cache_hints, "give ttlMs (0 or more) and cacheScope"),
-    Rule("cache-scopes", "MUST", None, "server/utilities/caching, Interaction with Pagination",
-         "the cacheScope of the pages of one list:", rule_cache_scopes, "use one for all pages"),
+         "server/utilities/pagination, Error Handling", rule_cursor, "an unknown cursor",
+         "answer with -32602"),
+    Rule("list-order", "SHOULD", "", "server/tools, Capabilities", rule_order,
+         "the order of the tools", "list them in the same order each time"),
+    Rule("cache-hints", "MUST", "", "server/utilities/caching, Cacheable Results", rule_caching,
+         "a cacheable result:", "give ttlMs (0 or more) and cacheScope"),
+    Rule("cache-scopes", "MUST", "", "server/utilities/caching, Interaction with Pagination",
+         rule_caching, "the cacheScope of the pages of one list:", "use one for all pages"),
     Rule("resources", "MUST", "server/resources, Resource", "server/resources, Resource",
-         "a resource has a uri, with a scheme, and a name, but", with_members(
-             "resources", "uri", "name"), "clients leave such a resource out"),
+         has_members("resources", "uri", "name"),
+         "a resource has a uri, with a scheme, and a name, but", _LEFT_OUT),
     Rule("prompts", "MUST", "server/prompts, Prompt", "server/prompts, Prompt",
-         "a prompt has a name, but", with_members("prompts", "name"),
-         "clients leave such a prompt out"),
-    Rule("tool-names", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
-         "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but", rule_tool_names,
+         has_members("prompts", "name"), "a prompt has a name, but", _LEFT_OUT),
+    Rule("tool-names", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names", rule_tools,
+         "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but",
          "some clients take no other characters", "2025-11-25"),
     Rule("tool-names-unique", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
-         "the tools' names are unique, but", rule_tool_names_unique, "rename one of the tools",
-         "2025-11-25"),
-    Rule("tool-schemas", "MUST", "server/tools, Tool", "server/tools, Tool",
-         "a tool's schemas are JSON Schemas, but", rule_tool_schemas, _TOOL_HINT),
-    Rule("header-parameters", "MUST", None, _HTTP + "Schema Extension",
-         "an x-mcp-header names one plain parameter, but", rule_header_parameters, _TOOL_HINT),
-    Rule("schema-references", "SHOULD", None, "basic, $ref Resolution",
-         "a $ref does not lead to the network, but", rule_schema_references,
-         "put the schema into $defs"),
-    Rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", "a stream", rule_stream_framing,
+         rule_tools, "the tools' names are unique, but", "rename one of the tools", "2025-11-25"),
+    Rule("tool-schemas", "MUST", "server/tools, Tool", "server/tools, Tool", rule_tools,
+         "a tool's schemas are JSON Schemas, but", _LEFT_OUT),
+    Rule("header-parameters", "MUST", "", _HTTP + "Schema Extension", rule_tools,
+         "an x-mcp-header names one plain parameter, but", _LEFT_OUT),
+    Rule("schema-references", "SHOULD", "", "basic, $ref Resolution", rule_tools,
+         "a $ref does not lead to the network, but", "put the schema into $defs"),
+    Rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", rule_streams, "a stream",
          "begin each line with data:, event:, id:, retry: or a colon, and end each event with a "
          "blank line"),
-    Rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", "a stream", rule_stream_retry,
+    Rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", rule_streams, "a stream",
          "write it in digits: milliseconds"),
-    Rule("stream-messages", "MUST", _OLD + "Sending Messages to the Server",
-         _HTTP + "Receiving Messages", "an event of a stream", rule_stream_messages,
+    Rule("stream-messages", "MUST", _POSTING, _RECEIVING, rule_streams, "an event of a stream",
          "send one JSON-RPC message an event"),
-    Rule("stream-requests", "MUST", None, _HTTP + "Receiving Messages", "a stream",
-         rule_stream_requests, "ask by a result of type input_required"),
-    Rule("stream-logs", "MUST", None, "server/utilities/logging",
-         "a stream that nobody wanted logs on", rule_stream_logs,
-         f"log only where _meta has {META_LOG_LEVEL}"),
-    Rule("stream-ends", "SHOULD", _OLD + "Sending Messages to the Server",
-         _HTTP + "Receiving Messages", "a stream", rule_stream_ends, "end it with the response"),
-    Rule("stream-buffering", "SHOULD", None, _HTTP + "Receiving Messages",
-         "X-Accel-Buffering: no: a stream", rule_stream_buffering, "tell proxies not to buffer"),
-    Rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", None,
-         "an event's id is unique in its session, but one stream or another", rule_event_ids,
+    Rule("stream-requests", "MUST", "", _RECEIVING, rule_streams, "a stream",
+         "ask by a result of type input_required"),
+    Rule("stream-logs", "MUST", "", "server/utilities/logging", rule_streams,
+         "a stream for which no logs were asked", f"log only if _meta has {META_LOG_LEVEL}"),
+    Rule("stream-ends", "SHOULD", _POSTING, _RECEIVING, rule_streams, "a stream",
+         "end it with the response"),
+    Rule("stream-buffering", "SHOULD", "", _RECEIVING, rule_streams,
+         "X-Accel-Buffering: no: a stream", "tell proxies not to buffer"),
+    Rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", "", rule_event_ids,
+         "an event's id is unique in its session, but one stream or another",
          "count on over all streams of a session"),
-    Rule("result-type", "MUST", None, "basic, Result Responses", "resultType", rule_result_type,
+    Rule("answer-type", "MUST", _POSTING, _NEW_POSTING, rule_answers, "the answer",
+         f"send {JSON_TYPE} or {STREAM_TYPE}"),
+    Rule("result-type", "MUST", "", "basic, Result Responses", rule_answers, "resultType",
          'put "resultType": "complete" into each result'),
-    Rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses", "an error",
-         rule_error_shape, "give a code (an integer) and a message (a text)"),
-    Rule("error-codes", "MUST", None, "basic, Error Codes", "a code that the protocol reserves:",
-         rule_error_codes, "use the defined codes, or some outside -32768 to -32000"),
-    Rule("utf-8", "MUST", _OLD.rstrip(", "), "basic/transports, Messages", "an answer:",
-         rule_utf8, "encode messages in UTF-8"),
+    Rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses", rule_answers,
+         "an error", "give a code (an integer) and a message (a text)"),
+    Rule("error-codes", "MUST", "", "basic, Error Codes", rule_answers,
+         "a code that the protocol reserves:",
+         "use the defined codes, or some outside -32768 to -32000"),
+    Rule("utf-8", "MUST", "basic/transports", "basic/transports, Messages", rule_answers,
+         "an answer:", "encode messages in UTF-8"),
 )
 
 
-def run_rules(subject: ServerUnderTest) -> Iterator[Check]:
-    """Try every rule of an era, and yield a Check for each as it is done.
-
-    Its status is "ok", "fail" (a MUST), "warning" (a SHOULD) or "skipped".
-    """
-    for rule in RULES:
-        section = rule.find_section(subject.era)
-        if section is not None:
-            status, fault = find_outcome(rule, subject)
-            yield Check(rule.id, status, f"{rule.about} {fault}" if fault else
-                        re.sub("(, but.*|:)$", "", rule.about),
-                        rule.hint if status in ("fail", "warning") else "", section)
-
-
-def find_outcome(rule: Rule, subject: ServerUnderTest) -> Tuple[str, Optional[str]]:
-    """Return the status of a rule for a server, and what is to be said of it."""
+def judge_server(server: ServerUnderTest) -> Iterator[Finding]:
+    """Yield the outcome of every rule of an era, from its opening to its end."""
     try:
-        if not rule.applies_to(subject.version):
-            raise Inapplicable(f"since {rule.since}")
-        fault = rule.find_fault(subject)
+        server.open_session()
+        for rule in RULES:
+            if rule.legacy if server.era == "legacy" else rule.modern:
+                yield rule.judge(server)
+        server.close_session()
     except Inapplicable as reason:
-        return "skipped", f"({reason})"
-    except TransportError as error:
-        fault = f"was not answered ({escape_text(str(error))})"
-    except ProtocolError as error:
-        fault = f"got an answer that cannot be read ({escape_text(str(error))})"
-    if fault is None:
-        return "ok", None
-    return "fail" if rule.level == "MUST" else "warning", fault
+        yield Finding("deep", "note", f"not every rule was tried: {reason}", era=server.era)
+    except MCPKitError as error:
+        yield Finding("answers", "fail", "a right request was not answered "
+                      f"({escape_text(str(error))})", "see the server's log",
+                      f"{server.version} basic, Responses", level="MUST", era=server.era)
 
 
-def count_levels(checks: Iterable[Check]) -> Dict[str, Dict[str, int]]:
-    """Return how many rules of each level were kept, broken and skipped."""
-    counts = {level: {"ok": 0, "broken": 0, "skipped": 0} for level in ("MUST", "SHOULD")}
-    for check in checks:
-        level = check.spec.partition(",")[0]
-        if level in counts:
-            counts[level][check.status if check.status in ("ok", "skipped") else "broken"] += 1
-    return counts
+def probe_deep(prober: Prober, _: Any) -> None:
+    """Try every rule in each era that is spoken, and count those kept, broken and skipped."""
+    if not prober.is_http:
+        raise UsageError("the deep checks are for URLs: they are about HTTP")
+    # Redirects are followed to where the headers may go.
+    urls = [exchange.url for exchange in prober.exchanges
+            if exchange.method == "POST" and not is_redirect(exchange)]
+    for report in prober.eras:
+        if report.facts["transport"] != HTTPTransport.name:
+            if report.version is not None:
+                prober.findings.append(Finding("deep", "note", "no rule was tried: they are about "
+                                               "Streamable HTTP", era=report.name))
+            continue
+        server = ServerUnderTest(report.name, urls[-1] if urls else prober.endpoint, prober)
+        with contextlib.closing(server.pool):
+            found = list(judge_server(server))
+        prober.findings += found
+        report.facts["levels"] = {level: {
+            name: sum(seen.level == level and seen.status in statuses for seen in found)
+            for name, statuses in (("ok", ("ok",)), ("broken", ("fail", "warning")),
+                                   ("skipped", ("skipped",)))} for level in ("MUST", "SHOULD")}
+
+
+PROBE_STEPS.append(("deep", False, probe_deep))
 
 
 # =============================================================================================
 # 27. PROBE DISCOVERY
 # =============================================================================================
 # In: a page or bare host, or the refusal of a server that wants a token. Out: the endpoint, or who
-# issues tokens, with the trail of all that was asked. What is asked is decided here; the fetching
-# comes from outside.
-
-
-# ---- an endpoint, from a page or a bare host; nothing of it is ratified
+# issues tokens, with the trail of all that was asked. Nothing of finding an endpoint is ratified:
+# what is found counts when a handshake confirms it.
 
 MAX_DISCOVERY_REQUESTS = 12
-MAX_LEADS = 100                        # that are taken from one document
+MAX_CANDIDATES = 100                   # that are taken from one document
+CONFIRM_REQUESTS = 4                   # that a handshake in an unknown era may take
 CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
-FOLKLORE_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
-                  "/.well-known/mcp-server-card")
-# The members of such a document under which an endpoint was seen, "*" being any member or item.
-FOLKLORE_PLACES = ("url", "endpoint", "endpoints.streamable_http", "transport.endpoint",
-                   "transports.*.url", "remotes.*.url", "mcpServers.*.url")
-CONFIRM_REQUESTS = 4                   # that a handshake in an era still to be found may take
+CONVENTIONAL_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp",
+                      "/.well-known/mcp/server-card.json", "/.well-known/mcp-server-card")
+# The members of such a document that may name an endpoint, "*" being any member or item.
+ENDPOINT_MEMBERS = ("url", "endpoint", "endpoints.streamable_http", "transport.endpoint",
+                    "transports.*.url", "remotes.*.url", "mcpServers.*.url")
+LINK_RELATIONS = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"),
+                  "mcp-server": (4, "endpoint")}
+LAYERS.insert(1, "discovery")
 
 
 class Candidate(NamedTuple):
-    """A URL that may name an endpoint, or be one; what `kind` of document is expected there.
+    """A URL that may name an endpoint, or be one, and what `kind` of document is expected there.
 
-    Leads of the lowest `rank` are followed first; `source` says who named it, in a `card` perhaps.
+    Those of the lowest `rank` are tried first; `source` says who named it, in a `card` perhaps.
     """
 
     rank: int
@@ -16850,15 +16450,15 @@ class Candidate(NamedTuple):
     card: Optional[dict] = None
 
 
-_BARE_TARGET = (r"(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)+|localhost|[\w-]+(?=:\d))"
-                r"(:\d+)?([/?].*)?")
-
-
-def complete_url(target: str) -> str:
-    """Return a target with the scheme that it lacks: http for this machine, else https."""
-    match = re.fullmatch(_BARE_TARGET, target)
-    return target if match is None else ("http" if is_loopback(match[1]) else "https") + (
-        f"://{target}")
+def list_candidates(target: str) -> List[Candidate]:
+    """Return where to look first. The page may name more."""
+    places = [(0, "page", "", "the page"), (1, "catalog", CATALOG_PATH, "well-known"),
+              (3, "resource", RESOURCE_METADATA_PATH, "RFC 9728"),
+              *((5, "conventional", path, "convention") for path in CONVENTIONAL_PATHS)]
+    if urllib.parse.urlsplit(target).path.rstrip("/") != "/mcp":
+        places.append((6, "endpoint", "/mcp", "the usual path"))
+    return [Candidate(rank, kind, urllib.parse.urljoin(target, path), source)
+            for rank, kind, path, source in places]
 
 
 def resolve_link(base: str, reference: Any) -> str:
@@ -16879,211 +16479,230 @@ def is_near(url: str, target: str) -> bool:
         host == old_host or host.endswith("." + old_host))
 
 
-def list_leads(target: str) -> List[Candidate]:
-    """Return where to look first. The page may name more."""
-    def at(path: str) -> str:
-        return urllib.parse.urljoin(target, path)
-
-    path = urllib.parse.urlsplit(target).path.rstrip("/")
-    return [Candidate(0, "page", target, "the page"),
-            Candidate(1, "catalog", at(CATALOG_PATH), "well-known"),
-            Candidate(3, "resource", at(RESOURCE_METADATA_PATH), "RFC 9728"),
-            *(Candidate(5, "folklore", at(name), "folklore") for name in FOLKLORE_PATHS),
-            *([] if path == "/mcp" else [Candidate(6, "endpoint", at("/mcp"), "the usual path")])]
-
-
 _LINK = r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)"""
 _ATTRIBUTE = r"""(?<![\w-])([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))"""
 
 
-def parse_links(header: str, page: str) -> List[Tuple[str, str]]:
-    """Return (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
+def parse_links(header: str, page: str) -> Iterator[Tuple[str, str]]:
+    """Yield (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
     import html
-    found = [(target, parameters) for target, parameters in re.findall(_LINK, header)]
-    found += [("", attributes) for attributes in re.findall(r"<link\b([^<>]*)>", page, re.I)]
-    links = []
-    for target, text in found:
+    tags = re.findall(r"<link\b([^<>]*)>", page, re.I)
+    for target, text in re.findall(_LINK, header) + [("", attributes) for attributes in tags]:
         members = {name.lower(): html.unescape("".join(values))
                    for name, *values in re.findall(_ATTRIBUTE, text)}
-        links += [(relation.lower(), target or members.get("href", ""))
-                  for relation in members.get("rel", "").split()]
-    return links
-
-
-def read_page(exchange: Exchange, lead: Candidate) -> List[Candidate]:
-    """Return what a page and its Link header name."""
-    kinds = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"), "mcp-server": (4, "endpoint")}
-    return [Candidate(*kinds[relation], resolve_link(lead.url, reference), f"link {relation}")
-            for relation, reference in parse_links(
-                exchange.headers.get("link", ""), exchange.answer.decode("utf-8", "replace"))
-            if relation in kinds and reference]
-
-
-def read_catalog(value: dict, lead: Candidate) -> List[Candidate]:
-    """Return the cards, nested catalogs and inline cards' endpoints in an AI catalog."""
-    leads: List[Candidate] = []
-    entries = value.get("entries")
-    for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, dict):
-            continue
-        kind = entry.get("type") or entry.get("mediaType")
-        if kind in CARD_TYPES and isinstance(entry.get("data"), dict):
-            leads += read_card(entry["data"], lead)
-        elif isinstance(entry.get("url"), str) and kind in (*CARD_TYPES, CATALOG_TYPE):
-            leads.append(Candidate(1, "card" if kind in CARD_TYPES else "catalog",
-                              resolve_link(lead.url, entry["url"]), "the catalog"))
-    return leads
-
-
-def read_card(value: dict, lead: Candidate) -> List[Candidate]:
-    """Return the endpoints of a server card, its variables filled in with their defaults."""
-    remotes = value.get("remotes")
-    leads = []
-    for remote in remotes if isinstance(remotes, list) else ():
-        if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
-                remote.get("url"), str):
-            variables = remote.get("variables")
-            url = remote["url"]
-            for name, variable in variables.items() if isinstance(variables, dict) else ():
-                if isinstance(variable, dict) and isinstance(variable.get("default"), str):
-                    url = url.replace("{" + name + "}", variable["default"])
-            leads.append(Candidate(lead.rank, "endpoint", resolve_link(lead.url, url), "the card",
-                              value))
-    return leads
-
-
-def read_resource(value: dict, lead: Candidate) -> List[Candidate]:
-    """Return the resource of RFC 9728 metadata: where there are tokens, there is an endpoint."""
-    resource = value.get("resource")
-    return [Candidate(lead.rank, "endpoint", resolve_link(lead.url, resource),
-                 "RFC 9728")] if isinstance(resource, str) else []
-
-
-def read_folklore(value: dict, lead: Candidate) -> List[Candidate]:
-    """Return the first http URL at one of the places where endpoints were seen."""
-    for place in FOLKLORE_PLACES:
-        for found in find_members(value, place.split(".")):
-            url = resolve_link(lead.url, found) if isinstance(found, str) else ""
-            if is_http_url(url):
-                return [Candidate(lead.rank, "endpoint", url, "folklore")]
-    return []
+        for relation in members.get("rel", "").split():
+            yield relation.lower(), target or members.get("href", "")
 
 
 def find_members(value: Any, names: List[str]) -> List[Any]:
     """Return what is at a path of member names in a JSON value, "*" being each of them."""
     if not names:
         return [value]
+    is_dict = isinstance(value, dict)
     if names[0] == "*":
-        items = value.values() if isinstance(value, dict) else value if isinstance(
-            value, list) else ()
+        items = value.values() if is_dict else find_list(value)
         return [found for item in items for found in find_members(item, names[1:])]
-    return find_members(value[names[0]], names[1:]) if isinstance(value, dict) and (
-        names[0] in value) else []
+    return find_members(value[names[0]], names[1:]) if is_dict and names[0] in value else []
 
 
-READERS = {"catalog": read_catalog, "card": read_card, "resource": read_resource,
-           "folklore": read_folklore}
+def read_card(card: dict, origin: Candidate) -> Iterator[Candidate]:
+    """Yield the endpoints of a server card, its variables filled in with their defaults."""
+    for remote in find_members(card, ["remotes", "*"]):
+        if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
+                remote.get("url"), str):
+            url, variables = remote["url"], remote.get("variables")
+            for name, variable in variables.items() if isinstance(variables, dict) else ():
+                if isinstance(variable, dict) and isinstance(variable.get("default"), str):
+                    url = url.replace("{" + name + "}", variable["default"])
+            yield Candidate(origin.rank, "endpoint", resolve_link(origin.url, url), "the card", card)
 
 
-def read_lead(exchange: Exchange, lead: Candidate) -> Tuple[str, List[Candidate]]:
-    """Return what came of a lead's document, and the leads in it."""
+def read_catalog(catalog: dict, origin: Candidate) -> Iterator[Candidate]:
+    """Yield the cards and nested catalogs in an AI catalog, and the endpoints of inline cards."""
+    for entry in find_list(catalog.get("entries")):
+        kind = (entry.get("type") or entry.get("mediaType")) if isinstance(entry, dict) else None
+        if kind in CARD_TYPES and isinstance(entry.get("data"), dict):
+            yield from read_card(entry["data"], origin)
+        elif kind in (*CARD_TYPES, CATALOG_TYPE) and isinstance(entry.get("url"), str):
+            yield Candidate(1, "card" if kind in CARD_TYPES else "catalog",
+                            resolve_link(origin.url, entry["url"]), "the catalog")
+
+
+def read_named(value: dict, origin: Candidate) -> Iterator[Candidate]:
+    """Yield the first http URL that metadata or a conventional document names as an endpoint."""
+    names = ("resource",) if origin.kind == "resource" else ENDPOINT_MEMBERS
+    found = [resolve_link(origin.url, url) for name in names
+             for url in find_members(value, name.split(".")) if isinstance(url, str)]
+    for url in [url for url in found if is_http_url(url)][:1]:
+        yield Candidate(origin.rank, "endpoint", url, origin.source)
+
+
+READERS = {"catalog": read_catalog, "card": read_card, "resource": read_named,
+           "conventional": read_named}
+
+
+def read_candidate(exchange: Exchange, origin: Candidate) -> Tuple[str, List[Candidate]]:
+    """Return what came of asking for a document, and the candidates that it names."""
     location = exchange.headers.get("location")
-    if exchange.status is not None and 300 <= exchange.status < 400 and location:
-        url = resolve_link(lead.url, location)
-        return f"HTTP {exchange.status} to {url}", [lead._replace(url=url)]
-    if exchange.status != 200:
-        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error), []
-    if lead.kind == "page":
-        leads = read_page(exchange, lead)
+    if is_redirect(exchange) and location:
+        url = resolve_link(origin.url, location)
+        return f"HTTP {exchange.status} to {url}", [origin._replace(url=url)]
+    document = read_object(exchange.answer)
+    if exchange.status != 200 or (document is None and origin.kind != "page"):
+        return describe_document(exchange), []           # some sites answer 200 to everything
+    if origin.kind == "page":
+        page = exchange.answer.decode("utf-8", "replace")
+        found = [Candidate(*LINK_RELATIONS[relation], resolve_link(origin.url, reference),
+                           f"link {relation}")
+                 for relation, reference in parse_links(exchange.headers.get("link", ""), page)
+                 if relation in LINK_RELATIONS and reference]
     else:
-        value = read_object(exchange.answer)
-        if value is None:                     # sites that answer 200 to everything
-            return describe_document(exchange, None), []
-        leads = READERS[lead.kind](value, lead)
-    leads = leads[:MAX_LEADS]
-    return "names " + (", ".join(lead.url for lead in leads) or "no endpoint"), leads
+        found = list(READERS[origin.kind](document, origin))
+    found = found[:MAX_CANDIDATES]
+    return "names " + (", ".join(candidate.url for candidate in found) or "no endpoint"), found
 
 
-def read_object(data: bytes) -> Optional[dict]:
-    """Return the JSON object in a document, None where there is none."""
-    try:
-        value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+def describe_document(exchange: Exchange) -> str:
+    """Return what came of asking for a JSON object."""
+    if exchange.status != 200 or read_object(exchange.answer) is not None:
+        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error)
+    kind = parse_media_type(exchange.headers.get("content-type")) or "no content type"
+    return f"HTTP 200 with {kind}, no JSON object"
 
 
-class Discovery:
-    """Follows leads from a target to an endpoint; `trail` says what came of each.
+def note_step(prober: Prober, source: str, url: str, outcome: str) -> None:
+    """Add a step to the trail."""
+    prober.trail.append({"source": source, "url": url, "outcome": outcome})
 
-    `fetch(url)` returns the Exchange of a GET, `confirm(url)` whether MCP is spoken there and what
-    was seen, `count()` how many requests were sent. Nothing is asked of another site.
+
+def confirm_endpoint(prober: Prober, url: str) -> Tuple[bool, str]:
+    """Return whether a handshake shows that MCP is spoken at a URL, and what was seen."""
+    with contextlib.closing(prober.make_client("auto", url)) as client:
+        try:
+            client.connect()
+        except MCPKitError as error:
+            check = explain_failure(error, prober.exchanges[-1])
+            return (check.id, check.status) == ("authorization", "note"), check.message
+        return True, f"is an endpoint: a handshake agreed on {client.protocol_version}"
+
+
+def search_endpoint(prober: Prober) -> Optional[Candidate]:
+    """Return the endpoint on the target's site that was confirmed, None if there is none."""
+    waiting, seen = list_candidates(prober.target), set()
+    limit = len(prober.exchanges) + MAX_DISCOVERY_REQUESTS
+    while waiting:
+        candidate = min(waiting, key=lambda other: other.rank)     # the first of the lowest rank
+        waiting.remove(candidate)
+        if candidate[1:3] in seen:
+            continue
+        seen.add(candidate[1:3])
+        is_endpoint, is_found = candidate.kind == "endpoint", False
+        needed = CONFIRM_REQUESTS if is_endpoint else 1
+        if not is_near(candidate.url, prober.target):
+            outcome = "on another site, so not asked"
+        elif len(prober.exchanges) + needed > limit:
+            outcome = f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit"
+        elif is_endpoint:
+            is_found, outcome = confirm_endpoint(prober, candidate.url)
+        else:
+            outcome, more = read_candidate(prober.fetch(candidate.url), candidate)
+            waiting += more
+        note_step(prober, candidate.source, candidate.url, outcome)
+        if is_found:
+            return candidate
+    return None
+
+
+def probe_elsewhere(prober: Prober, _: Any) -> None:
+    """Look for an endpoint elsewhere on the target's site; go on there from a page or bare host.
+
+    If the target names a path that is not there, the hint says where the endpoint is.
     """
-
-    def __init__(self, target: str, fetch: Callable[[str], Exchange],
-                 confirm: Callable[[str], Tuple[bool, str]], count_requests: Callable[[], int]):
-        self._target, self._fetch, self._confirm = target, fetch, confirm
-        self._count, self._limit = count_requests, count_requests() + MAX_DISCOVERY_REQUESTS
-        self.trail: List[Dict[str, str]] = []
-        self.card: Optional[dict] = None
-
-    def run(self) -> Optional[str]:
-        """Return the endpoint that was found and confirmed, None where there is none."""
-        leads, seen = list_leads(self._target), set()
-        while leads:
-            lead = min(leads, key=lambda lead: lead.rank)          # the first of the lowest rank
-            leads.remove(lead)
-            if (lead.kind, lead.url) in seen:
-                continue
-            seen.add((lead.kind, lead.url))
-            needed = CONFIRM_REQUESTS if lead.kind == "endpoint" else 1
-            if not is_near(lead.url, self._target):
-                outcome = "on another site, so not asked"
-            elif self._count() + needed > self._limit:
-                outcome = f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit"
-            elif lead.kind == "endpoint":
-                is_endpoint, outcome = self._confirm(lead.url)
-                if is_endpoint:
-                    self._note(lead, outcome)
-                    self.card = lead.card
-                    return lead.url
-            else:
-                outcome, more = read_lead(self._fetch(lead.url), lead)
-                leads += more
-            self._note(lead, outcome)
-        return None
-
-    def _note(self, lead: Candidate, outcome: str) -> None:
-        self.trail.append({"source": lead.source, "url": lead.url, "outcome": outcome})
+    if not prober.is_http or prober.best.depth not in map(LAYERS.index, ("http", "content")) or any(
+            report.verdict != "fail" for report in prober.eras):
+        return
+    start = len(prober.exchanges)
+    found = search_endpoint(prober)
+    pages = [exchange for exchange in prober.exchanges[start:] if exchange.method == "GET"][:1]
+    is_page = any(page.status == 200 and "html" in parse_media_type(
+        page.headers.get("content-type")) for page in pages)
+    if found is None:
+        return
+    if not is_page and urllib.parse.urlsplit(prober.target).path not in ("", "/"):
+        prober.advise(f"the endpoint is {found.url}: probe that")
+        return
+    prober.endpoint = found.url
+    prober.look()
+    prober.findings.append(layer("discovery", "ok", f"found {shorten(found.url)}, named by "
+                                 f"{found.source}"))
+    if found.card is not None:
+        prober.findings += check_card(prober, found.card)
 
 
-def explain_card(card: dict, endpoint: str, info: dict,
-                 eras: Dict[str, Optional[str]]) -> List[Check]:
-    """Return where a server card says something else than the server itself.
+def probe_card(prober: Prober, _: Any) -> None:
+    """Look for a server card at the endpoint, and compare it with what the server says."""
+    if prober.best.version is None or not prober.is_http:
+        return
+    url = prober.endpoint.partition("?")[0].rstrip("/") + CARD_PATH
+    exchange = prober.fetch(url)
+    card = read_object(exchange.answer) if exchange.status == 200 else None
+    note_step(prober, "server card", url, describe_document(exchange))
+    if card is not None:
+        prober.findings += check_card(prober, card)
 
-    `eras` has the version that was agreed on in each era that was tried, None where none was.
-    """
-    urls = [lead.url for lead in read_card(card, Candidate(0, "card", endpoint, ""))]
-    promised = {version for remote in find_members(card, ["remotes", "*"])
-                if isinstance(remote, dict)
-                for version in find_list(remote.get("supportedProtocolVersions"))
-                if isinstance(version, str)}
+
+def check_card(prober: Prober, card: dict) -> Iterator[Finding]:
+    """Yield where a server card says something else than the server itself."""
+    eras = {report.name: report.version for report in prober.eras}
     spoken = [version for version in eras.values() if version]
+    urls = [one.url for one in read_card(card, Candidate(0, "card", prober.endpoint, ""))]
+    promised = {version for versions in find_members(card, [
+        "remotes", "*", "supportedProtocolVersions"]) for version in find_list(versions)
+        if isinstance(version, str)}
     is_kept = promised.issuperset(spoken) and not any(
         eras.get("modern" if version in MODERN_VERSIONS else "legacy", version) is None
         for version in promised)
-    version, own = card.get("version"), info.get("version")
-    faults = (
-        (urls and endpoint not in urls, f"leads to {shorten(urls)}"),
-        (promised and not is_kept, f"promises {', '.join(map(shorten, sorted(promised)))}, but "
-         f"the server speaks {', '.join(spoken)}"),
-        (version and own and version != own,
-         f"says version {shorten(version)}, the server {shorten(own)}"))
-    return [Check("card", "warning", f"the server card {text}", "bring the card up to date",
-                  CARD_SCHEMA) for is_wrong, text in faults if is_wrong]
+    version, own = card.get("version"), prober.best.facts["serverInfo"].get("version")
+    for is_wrong, text in (
+            (urls and prober.endpoint not in urls, f"leads to {shorten(urls)}"),
+            (promised and not is_kept, f"promises {', '.join(map(shorten, sorted(promised)))}, but "
+             f"the server speaks {', '.join(spoken)}"),
+            (version and own and version != own,
+             f"says version {shorten(version)}, the server {shorten(own)}")):
+        if is_wrong:
+            yield Finding("card", "warning", f"the server card {text}", "bring the card up to date",
+                          CARD_SCHEMA)
 
 
 # ---- who issues tokens
+
+def warn(name: str, message: str, hint: str, spec: str) -> Finding:
+    """Return the finding about something that keeps clients from getting a token."""
+    return Finding(f"authorization-{name}", "warning", message, hint, spec)
+
+
+def fetch_metadata(prober: Prober, source: str, list_urls: Callable, *names: Any
+                   ) -> Optional[dict]:
+    """Return the first document; one that is not there lets us go on, a failure does not."""
+    try:
+        urls = list_urls(*names)
+    except UsageError:                            # a name that can be none has no documents
+        urls = []
+    for url in urls:
+        is_fit = is_http_url(url) and (
+            url.startswith("https:") or is_same_origin(url, prober.endpoint)
+            or is_on_loopback(url) and is_on_loopback(prober.endpoint))
+        if not is_fit:
+            note_step(prober, source, url, "plain http, which clients do not ask, so not asked"
+                      if is_http_url(url) else "no http URL")
+            continue
+        exchange = prober.fetch(escape_url(url), is_anonymous=True)
+        note_step(prober, source, url, describe_document(exchange))
+        document = read_object(exchange.answer) if exchange.status == 200 else None
+        if document is not None or exchange.status is None or exchange.status >= 500:
+            return document
+    return None
+
 
 def find_repeated(value: str) -> List[str]:
     """Return the parameters that a challenge of a WWW-Authenticate value has twice."""
@@ -17099,126 +16718,73 @@ def find_repeated(value: str) -> List[str]:
     return [name for name in repeated if name]
 
 
-class TokenGuide:
-    """Reads who issues the tokens of a server, and what a client would do to get one.
-
-    `headers` are those of its 401; `fetch(url)` returns the Exchange of a GET without credentials.
-    `trail` says what came of each URL.
-    """
-
-    def __init__(self, url: str, headers: Headers, fetch: Callable[[str], Exchange]):
-        self._url, self._fetch = url, fetch
-        self._challenge = headers.get("www-authenticate", "")
-        self._params = join_params(parse_challenges(self._challenge))
-        self.trail: List[Dict[str, str]] = []
-
-    def run(self) -> List[Check]:
-        """Return what is worth a line, the last being what a client would do next."""
-        repeated = shorten(", ".join(find_repeated(self._challenge)))
-        checks = [Check("authorization-challenge", "warning", f"the challenge has {repeated} "
-                        "more than once: the first is used, and clients may differ",
-                        "send it once", "RFC 9110, 11.2")] if repeated else []
-        document = self._find("resource metadata", list_resource_metadata_urls, self._url,
-                              self._params.get("resource_metadata"))
-        if document is None:
-            return checks + [Check(
-                "authorization-resource", "warning", "there is no protected resource metadata: "
-                "a client cannot find out who issues tokens", "serve it at the first of the URLs "
-                "that were tried, or give clients a token by other means", "RFC 9728, 3")]
-        checks += self._check_resource(document.get("resource"))
-        issuers = document.get("authorization_servers")
-        issuers = [name for name in issuers if isinstance(name, str) and is_http_url(name)] \
-            if isinstance(issuers, list) else []
-        if not issuers:
-            return checks + [Check("authorization-resource", "warning", "the resource metadata "
-                                   "names no authorization server",
-                                   "name one in authorization_servers", "RFC 9728, 2")]
-        return checks + self._ask_issuer(issuers[0], document)
-
-    def _check_resource(self, resource: Any) -> List[Check]:
-        if resource == self._url:
-            return []
-        return [Check("authorization-resource", "warning", f"the metadata is of "
-                      f"{shorten(resource)}, and not, to the byte, of {shorten(self._url)}: strict "
-                      "clients refuse it", "set resource to the URL that clients use",
-                      "RFC 9728, 3.3")]
-
-    def _ask_issuer(self, issuer: str, document: dict) -> List[Check]:
-        metadata = self._find("issuer metadata", list_issuer_metadata_urls, issuer)
-        if metadata is None:
-            return [Check("authorization-issuer", "warning", f"{shorten(issuer)} has no metadata "
-                          "as an authorization server", "check authorization_servers, and that "
-                          "the issuer serves RFC 8414 or OpenID metadata", "RFC 8414, 3")]
-        return [*explain_issuer(issuer, metadata), Check(
-            "authorization-next", "note", describe_login(self._params, document, metadata),
-            "the probe does not log in; give a token with --header 'Authorization: Bearer ...'",
-            "basic/authorization")]
-
-    def _find(self, source: str, list_urls: Callable, *names: Any) -> Optional[dict]:
-        """Return the first document; one that is not there lets us go on, a failure does not."""
-        try:
-            urls = list_urls(*names)
-        except UsageError:                        # a name that can be none has no documents
-            urls = []
-        for url in urls:
-            fault = self._find_fault(url)
-            if fault:
-                self._note(source, url, fault)
-                continue
-            exchange = self._fetch(escape_url(url))
-            document = read_object(exchange.answer) if exchange.status == 200 else None
-            self._note(source, url, describe_document(exchange, document))
-            if document is not None or exchange.status is None or exchange.status >= 500:
-                return document
-        return None
-
-    def _find_fault(self, url: str) -> str:
-        """Return why a URL is not asked, "" where it is."""
-        if not is_http_url(url):
-            return "no http URL"
-        is_fit = url.startswith("https:") or is_same_origin(url, self._url) or (
-            is_on_loopback(url) and is_on_loopback(self._url))
-        return "" if is_fit else "plain http, where clients ask nobody, so not asked"
-
-    def _note(self, source: str, url: str, outcome: str) -> None:
-        self.trail.append({"source": source, "url": url, "outcome": outcome})
+def probe_tokens(prober: Prober, _: Any) -> None:
+    """Read who issues the tokens of a server that wants one; see `check_tokens`."""
+    fault = prober.best.fault
+    if prober.is_http and fault is not None and fault.layer == "authorization":
+        headers = prober.best.exchanges[-1].headers
+        prober.findings += check_tokens(prober, headers.get("www-authenticate", ""))
 
 
-def describe_document(exchange: Exchange, document: Optional[dict]) -> str:
-    """Return what came of asking for a JSON object, None where there was none."""
-    if exchange.status != 200 or document is not None:
-        return f"HTTP {exchange.status}" if exchange.status else str(exchange.error)
-    kind = parse_media_type(exchange.headers.get("content-type")) or "no content type"
-    return f"HTTP 200 with {kind}, no JSON object"
+def check_tokens(prober: Prober, challenge: str) -> Iterator[Finding]:
+    """Yield what keeps clients from getting a token, and last what a client would do to get one."""
+    params = join_params(parse_challenges(challenge))
+    repeated = shorten(", ".join(find_repeated(challenge)))
+    if repeated:
+        yield warn("challenge", f"the challenge has {repeated} more than once: the first is used, "
+                   "and clients may differ", "send it once", "RFC 9110, 11.2")
+    document = fetch_metadata(prober, "resource metadata", list_resource_metadata_urls,
+                              prober.endpoint, params.get("resource_metadata"))
+    if document is None:
+        yield warn("resource", "there is no protected resource metadata: a client cannot find out "
+                   "who issues tokens", "serve it at the first of the URLs that were tried, or give "
+                   "clients a token by other means", "RFC 9728, 3")
+        return
+    if document.get("resource") != prober.endpoint:
+        yield warn("resource", f"the metadata is of {shorten(document.get('resource'))}, and not, to "
+                   f"the byte, of {shorten(prober.endpoint)}: strict clients refuse it",
+                   "set resource to the URL that clients use", "RFC 9728, 3.3")
+    issuers = [name for name in find_list(document.get("authorization_servers"))
+               if isinstance(name, str) and is_http_url(name)]
+    if not issuers:
+        yield warn("resource", "the resource metadata names no authorization server",
+                   "name one in authorization_servers", "RFC 9728, 2")
+        return
+    metadata = fetch_metadata(prober, "issuer metadata", list_issuer_metadata_urls, issuers[0])
+    if metadata is None:
+        yield warn("issuer", f"{shorten(issuers[0])} has no metadata as an authorization server",
+                   "check authorization_servers, and that the issuer serves RFC 8414 or OpenID "
+                   "metadata", "RFC 8414, 3")
+        return
+    yield from check_issuer_metadata(issuers[0], metadata)
+    yield Finding("authorization-next", "note", describe_login(params, document, metadata),
+                  "the probe does not log in; give a token with --header 'Authorization: Bearer "
+                  "...'", "basic/authorization")
 
 
-def explain_issuer(issuer: str, metadata: dict) -> List[Check]:
-    """Return what keeps clients from logging in at an authorization server."""
-    spec, checks = "RFC 8414; basic/authorization", []
+def check_issuer_metadata(issuer: str, metadata: dict) -> Iterator[Finding]:
+    """Yield what keeps clients from logging in at an authorization server."""
+    spec = "RFC 8414; basic/authorization"
     if metadata.get("issuer") != issuer:
-        checks.append(Check("authorization-issuer", "warning", "the metadata is of the issuer "
-                            f"{shorten(metadata.get('issuer'))}, and not, to the byte, of "
-                            f"{shorten(issuer)}: clients must refuse it",
-                            "use one spelling (a slash at the end counts)", spec))
+        yield warn("issuer", f"the metadata is of the issuer {shorten(metadata.get('issuer'))}, and "
+                   f"not, to the byte, of {shorten(issuer)}: clients must refuse it",
+                   "use one spelling (a slash at the end counts)", spec)
     methods = metadata.get("code_challenge_methods_supported")
-    if not isinstance(methods, list) or "S256" not in methods:
-        checks.append(Check("authorization-issuer", "warning", "the issuer does not say that it "
-                            f"knows PKCE with S256 (code_challenge_methods_supported is "
-                            f"{shorten(methods)}): clients must not go on",
-                            "have the issuer announce S256", spec))
+    if "S256" not in find_list(methods):
+        yield warn("issuer", "the issuer does not say that it knows PKCE with S256 "
+                   f"(code_challenge_methods_supported is {shorten(methods)}): clients must not go "
+                   "on", "have the issuer announce S256", spec)
     for name in ("authorization_endpoint", "token_endpoint"):
         url = metadata.get(name)
         if not isinstance(url, str) or not is_http_url(url):
-            checks.append(Check("authorization-issuer", "warning", f"{name} is no URL but "
-                                f"{shorten(url)}", "nobody can log in without it", spec))
-    return checks
+            yield warn("issuer", f"{name} is no URL but {shorten(url)}", "clients cannot log in "
+                       "without it", spec)
 
 
 def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> str:
     """Return what a client would do next, the ways to register in the specification's order."""
-    scopes = [scope for scope in re.split(r"[\s,]+", params.get("scope", "")) if scope]
-    if not scopes and isinstance(resource.get("scopes_supported"), list):
-        scopes = [scope for scope in resource["scopes_supported"] if isinstance(scope, str)]
+    scopes = [scope for scope in re.split(r"[\s,]+", params.get("scope", "")) if scope] or [
+        scope for scope in find_list(resource.get("scopes_supported")) if isinstance(scope, str)]
     ways = (("client_id_metadata_document_supported", "with a client ID metadata document"),
             ("registration_endpoint", "after registering itself"))
     way = next((text for name, text in ways if metadata.get(name)), "with an id that the issuer's "
@@ -17228,195 +16794,16 @@ def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> st
             + (f", with the scopes {shorten(' '.join(scopes))}" if scopes else ""))
 
 
+# The endpoint has to be found before its rules are tried.
+PROBE_STEPS[:0] = [("guess", True, probe_elsewhere), ("tokens", True, probe_tokens)]
+PROBE_STEPS.append(("deep", False, probe_card))
+
+
 # =============================================================================================
 # 28. REPORTS
 # =============================================================================================
-# In: the report of a probe, or the exchanges that it saw. Out: the same as text, for people and
-# for tools. What a peer sent is escaped here, and secrets end here.
-
-STATUSES = ("fail", "warning", "note", "ok")                # of findings, worst first
-
-
-def is_rule(check: dict) -> bool:
-    """Return whether a check of a report is about one of RULES."""
-    return check["spec"].startswith(("MUST,", "SHOULD,"))
-
-
-def list_findings(report: dict) -> List[dict]:
-    """Return the checks to be shown, by severity; the same of both eras is one.
-
-    Rules that are kept or do not apply are counted only: see describe_levels.
-    """
-    found: Dict[Any, dict] = {}
-    for number, check in enumerate(report["checks"]):
-        if is_rule(check) and check["status"] not in ("fail", "warning"):
-            continue
-        key = (check["id"].partition("-")[2], check["message"]) if is_rule(check) else number
-        ids = [found[key]["id"]] if key in found else []
-        found[key] = {**found.get(key, check), "id": ", ".join([*ids, check["id"]])}
-    return sorted(found.values(), key=lambda check: STATUSES.index(check["status"]))
-
-
-def describe_levels(levels: Dict[str, Dict[str, int]]) -> str:
-    """Return the counts of an era as a line."""
-    parts = [f"{count['ok']} of {count['ok'] + count['broken']} {level} kept"
-             for level, count in levels.items()]
-    skipped = sum(count["skipped"] for count in levels.values())
-    return ", ".join(parts) + (f", {skipped} not applicable" if skipped else "")
-
-
-def describe_era(era: dict) -> str:
-    """Return what is known of an era as a line."""
-    info = era["serverInfo"]
-    words = [era["protocolVersion"], f"{info.get('name', '')} {info.get('version', '')}".strip(),
-             "with a session" if era["session"] else "",
-             f"tools: {', '.join(era['tools'])}" if era["tools"] else ""]
-    return escape_text(", ".join(word for word in words if word))
-
-
-def describe_target(report: dict) -> str:
-    """Return the target as one line."""
-    target = report["target"]
-    return escape_text(target if isinstance(target, str) else " ".join(target))
-
-
-def describe_counts(era: dict) -> List[str]:
-    """Return what was counted and timed in an era, a line each."""
-    lines = [describe_levels(era["levels"])] if "levels" in era else []
-    return lines + [
-        f"{method:<16} median {seen['median']:.1f} ms, 99th percentile {seen['p99']:.1f} ms "
-        f"({seen['count']} times)" for method, seen in era.get("timings", {}).items()]
-
-
-def build_unusable_report(name: str, fault: str) -> dict:
-    """Return the report on a server whose entry in a configuration file makes no sense."""
-    layer = Layer("configuration", "fail", fault, "mend its entry, or set what it needs")
-    check = Check("configuration", "fail", layer.message, layer.hint)
-    return {"target": name, "endpoint": None, "verdict": "fail", "eras": {},
-            "checks": [check._asdict()], "headline": {
-                "layer": layer.name, "message": layer.message, "hint": layer.hint},
-            "layers": [layer._asdict()], "trail": [], "requests": 0, "elapsedMs": 0}
-
-
-def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
-    """Return one report on all servers of a configuration file: its verdict is the worst."""
-    return {"target": source,
-            "verdict": max((report["verdict"] for report in reports.values()), key=VERDICTS.index),
-            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
-            "elapsedMs": round(ms)}
-
-
-def list_reports(report: dict) -> List[dict]:
-    """Return the reports on single servers that a report consists of: mostly it is one itself."""
-    return list(report["servers"].values()) if "servers" in report else [report]
-
-
-def format_report(report: dict) -> str:
-    """Return a report for a person; that on several servers begins with a summary."""
-    parts = [format_single(part) for part in list_reports(report)]
-    if "servers" in report:
-        parts = [format_summary(report), *parts, describe_verdict(report)]
-    return "\n\n".join(parts)
-
-
-def format_summary(report: dict) -> str:
-    """Return a line or two on each of several servers."""
-    lines = [f"probe of {count_things(len(report['servers']), 'server')} in "
-             + describe_target(report)]
-    for part in list_reports(report):
-        lines.append(f"  {part['verdict']:<11} {describe_target(part)}: {describe_headline(part)}")
-        lines += format_hint(part["headline"]["hint"])
-    return "\n".join(lines)
-
-
-def describe_headline(report: dict) -> str:
-    """Return the headline of a report on a single server as a line."""
-    headline = report["headline"]
-    return escape_text((f"at {headline['layer']}: " if headline["layer"] else "")
-                       + headline["message"])
-
-
-def describe_verdict(report: dict) -> str:
-    """Return the last line of a report."""
-    return f"verdict: {report['verdict']} ({describe_cost(report)})"
-
-
-def describe_cost(report: dict) -> str:
-    """Return what a report took."""
-    return f"{count_things(report['requests'], 'request')}, {report['elapsedMs']} ms"
-
-
-def count_things(number: int, name: str) -> str:
-    """Return so many of what has a name, that of one of them."""
-    return f"{number} {name}" + ("" if number == 1 else "s")
-
-
-def format_single(report: dict) -> str:
-    """Return a report on one server: the headline, layers, eras, findings, the verdict."""
-    headline = report["headline"]
-    glue = " " if headline["layer"] else ": "
-    lines = [f"probe of {describe_target(report)}",
-             f"{report['verdict']}{glue}{describe_headline(report)}",
-             *format_hint(headline["hint"])]
-    for layer in report["layers"]:
-        is_told = layer["name"] == headline["layer"]
-        took = f" ({layer['ms']:.0f} ms)" if layer["ms"] is not None else ""
-        said = "see above" if is_told else layer["message"]
-        lines.append(escape_text(f"  {layer['status']:<8} {layer['name']:<13} {said}{took}"))
-        lines += [] if is_told else format_hint(layer["hint"])
-    for name, era in report["eras"].items():
-        counts = describe_counts(era)
-        if counts:
-            lines.append(f"  {name:<8} {era['verdict']:<13} {describe_era(era)}".rstrip())
-            lines += [f"           {line}" for line in counts]
-    for lead in report["trail"]:
-        lines.append(escape_text(f"  looked   {lead['url']} ({lead['source']}): {lead['outcome']}"))
-    for check in list_findings(report):
-        if check["status"] == "ok" or check["message"] == headline["message"]:
-            continue
-        lines.append(f"  {check['status']:<8} {check['id']}: {escape_text(check['message'])}")
-        lines += format_hint(check["hint"])
-        if is_rule(check):
-            lines.append(f"           ({check['spec']})")
-    return "\n".join([*lines, describe_verdict(report)])
-
-
-def format_hint(hint: str) -> List[str]:
-    """Return the line that says what to do about the one before, if there is something."""
-    return [escape_text(f"           -> {hint}")] if hint else []
-
-
-_COLOURS = {"fail": 31, "unreachable": 31, "warning": 33, "partial": 33, "note": 36, "ok": 32,
-            "pass": 32}
-_COLOURED = rf"^(verdict: |  (?:\w+ +)?)({'|'.join(_COLOURS)})\b"
-
-
-def paint_line(line: str) -> str:
-    """Return a line of a report with its status or verdict in a colour of the terminal."""
-    return re.sub(_COLOURED, lambda match: f"{match.group(1)}\x1b[{_COLOURS[match.group(2)]}m"
-                         f"{match.group(2)}\x1b[0m", line)
-
-
-def find_percentiles(seconds: List[float]) -> dict:
-    """Return the median and the 99th percentile (nearest rank) of durations, in milliseconds."""
-    ranked = sorted(seconds)
-    middle = len(ranked) // 2
-    median = ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2
-    return {"count": len(ranked), "median": round(median * 1000, 3),
-            "p99": round(ranked[math.ceil(len(ranked) * 0.99) - 1] * 1000, 3)}
-
-
-def list_changes(before: Optional[dict], after: dict) -> List[str]:
-    """Return what is in one report and not in the other, a line each; times are no change."""
-    if before is None:
-        return format_report(after).split("\n")
-    old, new = (re.sub(r"\d+ ms|\d+ requests?", "...", format_report(report)).split("\n")
-                for report in (before, after))
-    return [f"- {line.strip()}" for line in old if line not in new] + [
-        f"+ {line.strip()}" for line in new if line not in old]
-
-
-# ---- XML and HTML
+# In: the report of a probe, or the exchanges that it saw. Out: files for other programs and for
+# people, without the secrets in them, and how long requests take.
 
 def escape_markup(text: str) -> str:
     """Return text as it stands in an element or attribute of XML and HTML."""
@@ -17430,26 +16817,17 @@ def format_junit(report: dict) -> str:
     for part in list_reports(report):
         server = "" if part is report else f"{describe_target(part)}: "
         for name in (*part["eras"], "endpoint"):
-            checks = [check for check in part["checks"] if find_suite(check, part) == name]
-            suites += [format_suite(server + name, checks)] if checks else []
+            checks = [check for check in part["checks"] if name == (
+                check["id"].partition("-")[0] if check["id"].partition("-")[0] in part["eras"]
+                else "endpoint")]
+            failures = sum(check["status"] in ("fail", "warning") for check in checks)
+            skipped = sum(check["status"] == "skipped" for check in checks)
+            suites += [f'<testsuite name="{escape_markup(server + name)}" tests="{len(checks)}" '
+                       f'failures="{failures}" skipped="{skipped}" errors="0">\n',
+                       *map(format_case, checks), "</testsuite>\n"] if checks else []
     return ('<?xml version="1.0" encoding="UTF-8"?>\n'
             f'<testsuites name="probe of {escape_markup(describe_target(report))}" '
             f'time="{report["elapsedMs"] / 1000:.3f}">\n' + "".join(suites) + "</testsuites>\n")
-
-
-def format_suite(name: str, checks: List[dict]) -> str:
-    """Return checks as a suite of test cases."""
-    failures, skipped = (sum(check["status"] in statuses for check in checks)
-                         for statuses in (("fail", "warning"), ("skipped",)))
-    return (f'<testsuite name="{escape_markup(name)}" tests="{len(checks)}" '
-            f'failures="{failures}" skipped="{skipped}" errors="0">\n'
-            + "".join(map(format_case, checks)) + "</testsuite>\n")
-
-
-def find_suite(check: dict, report: dict) -> str:
-    """Return the era that a check is about, "endpoint" where it is about all."""
-    era = check["id"].partition("-")[0]
-    return era if era in report["eras"] else "endpoint"
 
 
 def format_case(check: dict) -> str:
@@ -17465,31 +16843,22 @@ def format_case(check: dict) -> str:
     return f'<testcase classname="probe" name="{escape_markup(check["id"])}">{inner}</testcase>\n'
 
 
-# Dark on white for paper; what a reader sees by colour, a word says too.
 _STYLE = """
-:root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --line: #d0d7de; --soft: #57606a;
-  --fail: #b42318; --warning: #8a5a00; --note: #175cd3; --ok: #15703a }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #15191e; --line: #3a424c;
-  --soft: #9aa4af; --fail: #ff8a80; --warning: #f2c14e; --note: #8ab4ff; --ok: #6fd08c } }
-body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
-  background: var(--paper); font: 16px/1.5 system-ui, sans-serif }
+:root { color-scheme: light dark; --soft: #57606a; --fail: #b42318; --warning: #8a5a00;
+  --note: #175cd3; --ok: #15703a }
+@media (prefers-color-scheme: dark) { :root { --soft: #9aa4af; --fail: #ff8a80; --warning: #f2c14e;
+  --note: #8ab4ff; --ok: #6fd08c } }
+body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; font: 16px/1.5 system-ui, sans-serif }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { width: 100%; border-collapse: collapse } tr { border-bottom: 1px solid var(--line) }
+table { width: 100%; border-collapse: collapse } tr { border-bottom: 1px solid var(--soft) }
 th, td { text-align: left; vertical-align: top; padding: .4rem .8rem .4rem 0; min-width: 3rem;
-  overflow-wrap: anywhere } th { overflow-wrap: normal }
-th:last-child { width: 30% } td:empty { padding: 0 }
-span { white-space: nowrap } p span { font-weight: 600 } a { color: inherit }
-article[id] { margin-top: 3rem; border-top: 2px solid var(--ink) }
-small { display: block; color: var(--soft) } .fail { color: var(--fail); font-weight: 600 }
-.warning, .partial { color: var(--warning); font-weight: 600 } .note { color: var(--note) }
-.ok, .pass { color: var(--ok); font-weight: 600 } .skipped { color: var(--soft) }
-.unreachable { color: var(--fail); font-weight: 600 }
-@media screen and (max-width: 40rem) { thead { display: none } td { display: block;
-  padding: .2rem 0 } tr { display: block; padding: .5rem 0 } }
-@media print { :root { --ink: #000; --paper: #fff; --line: #999; --soft: #333; --fail: #8f1a11;
-  --warning: #6b4500; --note: #123f94; --ok: #0d4d28 } body { margin: 0; max-width: none;
-  font-size: 10pt } article[id] { break-before: page; border: 0 } tr { break-inside: avoid }
-  h2 { break-after: avoid } thead { display: table-header-group } }
+  overflow-wrap: anywhere } th:last-child { width: 30% } span { white-space: nowrap }
+article[id] { margin-top: 3rem; border-top: 2px solid } small { display: block; color: var(--soft) }
+.fail, .unreachable { color: var(--fail); font-weight: 600 } .note { color: var(--note) }
+.warning, .partial { color: var(--warning); font-weight: 600 } .skipped { color: var(--soft) }
+.ok, .pass { color: var(--ok); font-weight: 600 }
+@media print { :root { color-scheme: light } body { margin: 0; max-width: none; font-size: 10pt }
+  article[id] { break-before: page } tr { break-inside: avoid } h2 { break-after: avoid } }
 """
 
 
@@ -17500,7 +16869,7 @@ def format_html(report: dict) -> str:
              for number, part in enumerate(list_reports(report), 1)]
     if "servers" in report:
         parts.insert(0, f"<h1>{title}</h1>\n<p>Verdict: {mark(report['verdict'])}</p>\n"
-                     + format_cost(report) + format_table(
+                     f"<p><small>{describe_cost(report)}</small></p>\n" + format_table(
             "Servers", ["verdict", "server", "what was seen", "what to do"],
             [[mark(part["verdict"]), f'<a href="#server-{number}">{escape_markup(part["target"])}'
               "</a>", escape_markup(describe_headline(part)), escape_markup(
@@ -17516,42 +16885,31 @@ def format_html(report: dict) -> str:
 
 def format_article(report: dict, anchor: str) -> str:
     """Return a report on one server as HTML; links lead there by `anchor`."""
-    headline = report["headline"]
-    rules = [check for check in report["checks"] if is_rule(check)]
-    return "".join([
-        f'<article id="{anchor}">\n' if anchor else "<article>\n",
-        f"<h1>{escape_markup('Probe of ' + describe_target(report))}</h1>\n",
-        f"<p>{mark(report['verdict'])} {escape_markup(describe_headline(report))}</p>\n",
-        f"<p>What to do: {escape_markup(headline['hint'])}.</p>\n" if headline["hint"] else "",
-        format_cost(report),
-        format_table("Layers", ["status", "layer", "ms", "what was seen", "what to do"], [
-            [mark(layer["status"]), mark(layer["name"], ""), describe_ms(layer["ms"]),
-             escape_markup(layer["message"]), escape_markup(layer["hint"])]
-            for layer in report["layers"]]),
-        format_table("Eras", ["verdict", "era", "server", "rules and times"], [
-            [mark(era["verdict"]), mark(name, ""), escape_markup(
+    headline, escape = report["headline"], escape_markup
+    tables = (
+        ("Layers", ("status", "layer", "ms", "what was seen", "what to do"), [
+            [mark(seen["status"]), mark(seen["name"], ""),
+             "" if seen["ms"] is None else f"{seen['ms']:.0f}", escape(seen["message"]),
+             escape(seen["hint"])] for seen in report["layers"]]),
+        ("Eras", ("verdict", "era", "server", "rules and times"), [
+            [mark(era["verdict"]), mark(name, ""), escape(
                 describe_era(era) or "nothing was agreed on"), "<br>".join(describe_counts(era))]
             for name, era in report["eras"].items()]),
-        format_table("Where else was looked", ["named by", "address", "outcome"], [
-            [escape_markup(lead[member]) for member in ("source", "url", "outcome")]
-            for lead in report["trail"]]),
-        format_table("Findings", ["status", "what was seen", "what to do"], [
-            [mark(check["status"]), format_finding(check), escape_markup(check["hint"])]
+        ("Where else was looked", ("named by", "address", "outcome"), [
+            [escape(step[member]) for member in ("source", "url", "outcome")]
+            for step in report["trail"]]),
+        ("Findings", ("status", "what was seen", "what to do"), [
+            [mark(check["status"]), format_check(check), escape(check["hint"])]
             for check in list_findings(report)]),
-        format_table("Rules", ["outcome", "rule", "where it is stated"], [
-            [mark(check["status"]), format_finding(check), escape_markup(check["spec"])]
-            for check in rules]),
-        "</article>\n"])
-
-
-def format_cost(report: dict) -> str:
-    """Return what a report took as a paragraph of HTML."""
-    return f"<p><small>{describe_cost(report)}</small></p>\n"
-
-
-def describe_ms(ms: Optional[float]) -> str:
-    """Return a duration in whole milliseconds, "" where there is none."""
-    return "" if ms is None else f"{ms:.0f}"
+        ("Rules", ("outcome", "rule", "where it is stated"), [
+            [mark(check["status"]), format_check(check), escape(check["spec"])]
+            for check in report["checks"] if is_rule(check)]))
+    return (f'<article id="{anchor}">\n' if anchor else "<article>\n") + (
+        f"<h1>{escape('Probe of ' + describe_target(report))}</h1>\n"
+        f"<p>{mark(report['verdict'])} {escape(describe_headline(report))}</p>\n"
+        + (f"<p>What to do: {escape(headline['hint'])}.</p>\n" if headline["hint"] else "")
+        + f"<p><small>{describe_cost(report)}</small></p>\n"
+        + "".join(format_table(*table) for table in tables) + "</article>\n")
 
 
 def mark(word: str, style: Optional[str] = None) -> str:
@@ -17559,23 +16917,19 @@ def mark(word: str, style: Optional[str] = None) -> str:
     return f'<span class="{word if style is None else style}">{word}</span>'
 
 
-def format_finding(check: dict) -> str:
+def format_check(check: dict) -> str:
     """Return what a check saw, with its id, as HTML."""
     return f"{escape_markup(check['message'])}<small>{escape_markup(check['id'])}</small>"
 
 
-def format_table(title: str, names: List[str], rows: List[List[str]]) -> str:
+def format_table(title: str, names: Sequence[str], rows: List[List[str]]) -> str:
     """Return a titled table of HTML, "" without rows; the cells are HTML already."""
-    if not rows:
-        return ""
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n"
                    for row in rows)
     return (f"<h2>{title}</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n"
-            "</table>\n")
+            "</table>\n") if rows else ""
 
-
-# ---- commands
 
 def format_curl(exchange: Exchange) -> str:
     """Return a request as a curl command; each secret is a variable of the shell, to be set."""
@@ -17587,13 +16941,67 @@ def format_curl(exchange: Exchange) -> str:
     for name, value in exchange.request_headers.items():
         if re.search(SECRET_HEADERS, name):
             variable = re.sub(r"\W", "_", name).upper()
-            words.append(f'-H "{name}: ${variable}"')
+            words.append(f'-H {shlex.quote(name + ": ")}"${variable}"')
         else:
             words.append("-H " + shlex.quote(f"{name}: {value}"))
     if exchange.request_body:
         words.append("--data-binary "
                      + shlex.quote(exchange.request_body.decode("utf-8", "replace")))
     return " \\\n  ".join(words)
+
+
+def rank_seconds(seconds: List[float]) -> dict:
+    """Return the median and the 99th percentile (nearest rank) of durations, in milliseconds."""
+    import statistics
+    ranked = sorted(seconds)
+    return {"count": len(ranked), "median": round(statistics.median(ranked) * 1000, 3),
+            "p99": round(ranked[math.ceil(len(ranked) * 0.99) - 1] * 1000, 3)}
+
+
+def probe_times(prober: Prober, times: int) -> None:
+    """Measure how long requests of each era take: the facts get "timings", by method.
+
+    There are fewer of them if the time is used up, or the server fails.
+    """
+    for report in prober.eras:
+        timings = report.facts.setdefault("timings", {}) if report.version else None
+        with contextlib.suppress(MCPKitError), contextlib.closing(
+                prober.make_client(report.name)) as client:
+            if timings is not None:
+                client.connect()
+            for method in () if timings is None else (
+                    "ping" if report.name == "legacy" else "server/discover", "tools/list"):
+                start = len(prober.exchanges)
+                try:
+                    for _ in range(times):
+                        client.request(method)
+                finally:
+                    seconds = [seen.seconds for seen in prober.exchanges[start:]
+                               if seen.error is None]
+                    if seconds:
+                        timings[method] = rank_seconds(seconds)
+
+
+def build_unusable_report(name: str, fault: str) -> dict:
+    """Return the report on a server whose entry in a configuration file is not valid."""
+    texts = {"message": fault, "hint": "fix its entry, or set what it needs"}
+    return {"target": name, "endpoint": None, "verdict": "fail", "eras": {},
+            "checks": [{"id": "configuration", "status": "fail", "spec": "", **texts}],
+            "headline": {"layer": "configuration", **texts},
+            "layers": [{"name": "configuration", "status": "fail", "ms": None, **texts}],
+            "trail": [], "requests": 0, "elapsedMs": 0}
+
+
+def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
+    """Return one report on all servers of a configuration file: its verdict is the worst."""
+    return {"target": source,
+            "verdict": max((report["verdict"] for report in reports.values()), key=VERDICTS.index),
+            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
+            "elapsedMs": round(ms)}
+
+
+PROBE_STEPS.append(("repeat", 0, probe_times))
+REPORTS.update(junit=format_junit, html=format_html)
 
 
 # =============================================================================================
