@@ -51,7 +51,7 @@ Extras
     22. WORKERS                      several processes serve one port
     24. LOGIN                        OAuth for the client (needs 20)
     25. CONFIGURATION FILES          servers named in the files of other programs
-    26. PROBE RULES           pure   the rules of the protocol, tried one by one
+    26. PROBE RULES                  the rules of the protocol, tried one by one
     27. PROBE DISCOVERY              what a host says of its servers (needs 24)
     28. REPORTS               pure   the probe's report as JUnit or HTML (needs 29)
     29. TRANSCRIPTS           pure   exchanges in a .http file
