@@ -9297,7 +9297,7 @@ def test_nothing_is_asked_of_a_port_at_which_nobody_listens():
     report = mcpkit.probe(f"http://127.0.0.1:{port}/mcp")
     assert (report["verdict"], report["requests"]) == ("unreachable", 0)
     assert report["headline"]["message"] == (
-        f"nothing listens at 127.0.0.1:{port} (127.0.0.1 refused)")
+        f"nothing listens at 127.0.0.1:{port} (refused)")
     assert report["eras"]["legacy"]["verdict"] == "unreachable"
     assert find_check(report, "tcp")["message"] == report["headline"]["message"]
 
@@ -9310,7 +9310,7 @@ def test_c69_each_address_of_a_host_is_tried_and_those_that_refuse_are_named(mon
         layers = mcpkit.probe(peer.url.replace("127.0.0.1", "two.test"), era="legacy")["layers"]
     (tcp,) = [layer for layer in layers if layer["name"] == "tcp"]
     assert (tcp["status"], tcp["message"]) == ("note", "127.0.0.9 refused, 127.0.0.1 ok")
-    assert "put 127.0.0.1 into the URL" in tcp["hint"]
+    assert "one that works in the URL" in tcp["hint"]
 
 
 def test_a_name_that_is_none_is_the_headline(monkeypatch):
@@ -9328,7 +9328,8 @@ PROXIES = {                         # environment, host: the layer, what it says
                      "proxy bypassed: loopback"),
     "C65 an exception": ({"http_proxy": "http://127.0.0.1:1", "no_proxy": "two.test"}, "two.test",
                          "ok", "proxy bypassed: NO_PROXY"),
-    "a proxy": ({"http_proxy": "http://127.0.0.1:1"}, "two.test", "ok", "through 127.0.0.1:1"),
+    "a proxy": ({"http_proxy": "http://127.0.0.1:1"}, "two.test", "fail",
+                "nothing listens at 127.0.0.1:1 (refused)"),
     "none": ({}, "two.test", "ok", "none is set"),
 }
 
@@ -9345,7 +9346,7 @@ def test_the_decision_on_a_proxy_is_told(case, monkeypatch):
     layers = mcpkit.probe(f"http://{host}:1/mcp", era="legacy", timeout=WAIT)["layers"]
     (proxy,) = [layer for layer in layers if layer["name"] == "proxy"]
     assert (proxy["status"], proxy["message"]) == (status, message)
-    assert layers[-1]["name"] == "tcp" and layers[-1]["status"] == "fail"
+    assert layers[-1]["name"] in ("tcp", "proxy") and layers[-1]["status"] == "fail"
 
 
 TLS_HEADLINES = {                   # certificate, authority that is trusted: what is said, what to do
@@ -14105,28 +14106,6 @@ def serve_null_ids(asked, forward):
         lambda answer: answer.update(id=None))
 
 
-def serve_two_scopes(asked, forward):
-    """List an empty second page, of another scope than the first."""
-    if not is_deep(asked) or not is_method("tools/list")(asked):
-        return forward(asked)
-    if asked.message["params"].get("cursor") == "2":
-        answer = serve_any_cursor(asked, forward)
-        return answer.edit(lambda message: message["result"].update(
-            tools=[], cacheScope="private"))
-    return forward(asked).edit(lambda message: message.get("result", {}).update(nextCursor="2"))
-
-
-def serve_in_changing_order():
-    """List the tools in another order each time."""
-    turns = []
-
-    def change(tools):
-        turns.append(1)
-        if len(turns) % 2:
-            tools.reverse()
-    return editing_tool(change)
-
-
 def serve_odd_session(asked, forward):
     """Give a session ID with a space in it."""
     answer = forward(asked.with_header("Mcp-Session-Id", (asked.find("Mcp-Session-Id") or "")
@@ -14223,9 +14202,6 @@ SPOILED = {
     "preflight": allow_every_page,
     "host": forgiving("Host", lambda value, _: True, lambda asked: "127.0.0.1"),
     "get": refusing(lambda asked: asked.line == "GET", 404),
-    "get-responses": lambda asked, forward: forward(asked) if asked.line != "GET" else Raw(
-        200, (("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")),
-        event({"jsonrpc": "2.0", "id": 1, "result": {}})),
     "get-refused": lambda asked, forward: Raw(400, ()) if asked.line == "GET" else forward(
         asked) if not is_method("server/discover")(asked) else forward(asked).edit(
             lambda message: message.get("result", {}).update(supportedVersions=["2026-07-28"])),
@@ -14240,9 +14216,7 @@ SPOILED = {
     "listen-open": lambda asked, forward: forward(asked)._replace(ends=True),
     "pages-end": editing_result("tools/list", lambda result: result.update(nextCursor="on")),
     "cursor-invalid": serve_any_cursor,
-    "list-order": serve_in_changing_order(),
     "cache-hints": editing_result("prompts/list", lambda result: result.pop("ttlMs")),
-    "cache-scopes": serve_two_scopes,
     "resources": editing_result("resources/list", lambda result: result["resources"][0].update(
         uri="/etc/motd")),
     "prompts": editing_result("prompts/list", lambda result: result["prompts"].append({})),
@@ -14254,14 +14228,12 @@ SPOILED = {
     "schema-references": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"].update(
         a={"$ref": "http://127.0.0.1:9/x.json"})),
     "stream-framing": adding_to_streams(b'{"jsonrpc": "2.0"}\n\n'),
-    "stream-retry": adding_to_streams(b"retry: 1.5\n\n"),
     "stream-messages": adding_to_streams(b"data: hello\n\n"),
     "stream-requests": adding_to_streams(event(call("roots/list"))),
     "stream-logs": adding_to_streams(event({"jsonrpc": "2.0", "method": "notifications/message"})),
     "stream-ends": streaming_on(with_id("")),
     "stream-buffering": lambda asked, forward: forward(asked).with_header(
         "X-Accel-Buffering", None),
-    "event-ids": adding_to_streams(b"id: 1\ndata:\n\n" * 2),
     "result-type": editing_result("prompts/list", lambda result: result.pop("resultType")),
     "error-shape": editing(lambda message: message["error"].update(message=5), with_id("mine")),
     "error-codes": refusing(is_notification, 400, json.dumps(
