@@ -9329,7 +9329,7 @@ PROXIES = {                         # environment, host: the layer, what it says
     "C65 an exception": ({"http_proxy": "http://127.0.0.1:1", "no_proxy": "two.test"}, "two.test",
                          "ok", "proxy bypassed: NO_PROXY"),
     "a proxy": ({"http_proxy": "http://127.0.0.1:1"}, "two.test", "fail",
-                "nothing listens at 127.0.0.1:1 (refused)"),
+                "connect: nothing listens at 127.0.0.1:1 (refused)"),
     "none": ({}, "two.test", "ok", "none is set"),
 }
 
