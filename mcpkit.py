@@ -3814,7 +3814,6 @@ class Runtime(NamedTuple):
     start_thread: Callable[[Callable[[], None]], Any]    # RuntimeError where there is none left
     log: Callable[[str], None]             # one line for the operator
     log_exception: Callable[[str], None]   # the same, with the traceback of the current exception
-    run_handler: Callable[[Callable, dict], Any]     # returns what an author's function returns
 
 
 class Answer(NamedTuple):
@@ -4669,7 +4668,7 @@ def _build_digest(value: Any) -> str:
 # 11. SERVER
 # =============================================================================================
 # In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
-# resources, prompts, completions) and who handles which method.
+# resources, prompts, completions), and a handler for each method.
 
 
 class ToolResult(dict):
@@ -4682,61 +4681,60 @@ class Context:
     A parameter annotated `Context` receives it; it never shows in a schema.
     """
 
-    __slots__ = ("server", "_route", "_channel", "_progress", "_asker", "_keys",
-                 "_task_call")
+    __slots__ = ("server", "route", "channel", "asker", "extra", "_progress", "_keys")
 
     def __init__(self, server: Server, route: RequestContext, channel: Channel):
         self.server = server
-        self._route = route
-        self._channel = channel
+        self.route = route                       # the checked request
+        self.channel = channel                   # the way back to its client
+        self.asker: Any = None                   # once something is asked
+        self.extra: Any = None                   # of what runs the call, if the core does not
         self._progress: Optional[float] = None
-        self._asker: Any = None
-        self._keys: Dict[str, int] = {}          # how often a question's key has been used
-        self._task_call: Optional[TaskCall] = None
+        self._keys: Dict[str, int] = {}          # how often each key of a question has been used
 
     @property
     def request_id(self) -> Union[str, int]:
         """The id of the request that is being served."""
-        return self._route.message.id
+        return self.route.message.id
 
     @property
     def protocol_version(self) -> str:
         """The revision under which it is served."""
-        return self._route.version
+        return self.route.version
 
     @property
     def meta(self) -> dict:
         """The `_meta` of the request."""
-        return self._route.meta
+        return self.route.meta
 
     @property
     def headers(self) -> Mapping:
         """The HTTP headers of the request, names in lower case, read-only; empty on stdio."""
-        return types.MappingProxyType(self._route.headers or {})
+        return types.MappingProxyType(self.route.headers or {})
 
     @property
     def session_id(self) -> Optional[str]:
-        """The legacy session's id, None where there is none."""
-        return self._route.session.id if self._route.session else None
+        """The legacy session's id, None if there is none."""
+        return self.route.session.id if self.route.session else None
 
     @property
-    def principal(self) -> Optional[Principal]:
-        """Who calls, as the token says; None on stdio, and where the server has no `auth`."""
-        return self._route.principal
+    def principal(self) -> Any:
+        """Who calls, as `auth` found; None on stdio, and if the server has no `auth`."""
+        return self.route.principal
 
     @property
     def client_info(self) -> dict:
         """What the client says of itself: {"name": ..., "version": ...}, or nothing."""
-        session = self._route.session
+        session = self.route.session
         info = session.client_info if session else self.meta.get(META_CLIENT_INFO)
         return info if isinstance(info, dict) else {}
 
     @property
     def client_capabilities(self) -> dict:
         """What the client says it can do."""
-        if self._route.era == "modern":
+        if self.route.era == "modern":
             return self.meta[META_CLIENT_CAPABILITIES]
-        return self._route.session.client_capabilities if self._route.session else {}
+        return self.route.session.client_capabilities if self.route.session else {}
 
     @property
     def cancelled(self) -> bool:
@@ -4745,7 +4743,7 @@ class Context:
         Long work should look now and then. In a server that stops, what is returned within
         `STOP_SECONDS` still reaches the client.
         """
-        return self._channel.cancelled or self._channel.is_stopping
+        return self.channel.cancelled or self.channel.is_stopping
 
     def elicit(self, message: str, schema: Any = None, *, url: Optional[str] = None,
                key: Optional[str] = None) -> Elicited:
@@ -4754,8 +4752,7 @@ class Context:
         Blocks while a legacy client asks, and in a task. For a modern client it ends the handler,
         which runs again from its start when the answer is there: ask before you act. `key` names
         the question to the client; without one, questions are told apart by their order. Raises
-        MCPError -32021 where the client cannot ask (send it on), TransportError where no answer
-        comes.
+        MCPError -32021 if the client cannot ask (send it on), TransportError if no answer comes.
         """
         return self._ask_one(key or "elicitation", Elicitation(message, schema, url))
 
@@ -4769,16 +4766,16 @@ class Context:
 
     def ask(self, questions: Dict[str, Question]) -> dict:
         """Ask several things at once, each under a key of its own; return the answers by key."""
-        if not METHODS[self._route.message.method].asks:
-            raise UsageError(f"{self._route.message.method} may ask nothing: only tools, prompts "
-                             "and resources do")
-        is_known = self._route.session is not None or self._route.era == "modern"
+        method = self.route.message.method
+        if not METHODS[method].asks:
+            raise UsageError(f"{method} may ask nothing: only tools, prompts and resources do")
+        is_known = self.route.session is not None or self.route.era == "modern"
         for question in questions.values():
             check_declared(question.capability, self.client_capabilities, "" if is_known else
                            " (a legacy client declares it for a session, but this is in none)")
-        if self._asker is None:
-            self._asker = self.server.build_asker(self._route, self._channel)
-        return self._asker.ask(questions)
+        if self.asker is None:
+            self.asker = self.server.build_asker(self.route, self.channel)
+        return self.asker.ask(questions)
 
     def _ask_one(self, key: str, question: Question) -> Any:
         # In a loop the same words ask again: each time under another key.
@@ -4792,22 +4789,12 @@ class Context:
         It comes back after `retry_seconds` for what it has missed and for the answer. Without
         effect for others. Spec: 2025-11-25 transports, Sending Messages.
         """
-        if self._route.session is not None and self._route.version == LATEST_LEGACY_VERSION:
-            self._channel.close_stream(int(retry_seconds * 1000))
-
-    def start_task(self) -> None:
-        """Go on as a task: the call is answered now, and what follows may take its time.
-
-        For a tool that `asks="before"`, which calls this after its last question; what it asks
-        from then on, it asks within the task. Where the call is no task, or is one already,
-        nothing happens. Raises MCPError where there are too many tasks (send it on).
-        """
-        if self._task_call is not None:
-            self._channel = self._asker = self._task_call.start()
+        if self.route.session is not None and self.route.version == LATEST_LEGACY_VERSION:
+            self.channel.close_stream(int(retry_seconds * 1000))
 
     def progress(self, progress: float, total: Optional[float] = None,
                  message: Optional[str] = None) -> None:
-        """Tell the client how far the work is, if it asked to be told.
+        """Notify the client how far the work is, if it asked for that.
 
         `progress` must grow from call to call; one that does not is dropped, as the
         specification forbids it. A task shows the `message` to whoever looks at it, and nothing
@@ -4815,7 +4802,7 @@ class Context:
         """
         if self._progress is None or progress > self._progress:
             self._progress = progress
-            self._channel.send_progress(self.meta.get("progressToken"), progress, total, message)
+            self.channel.send_progress(self.meta.get("progressToken"), progress, total, message)
 
     def log(self, level: str, data: Any, logger: Optional[str] = None) -> None:
         """Send a log message to the client, if it wants messages of this level.
@@ -4824,22 +4811,17 @@ class Context:
         then). `level` is one of LOG_LEVELS. Spec: server/utilities/logging.
         """
         if level not in LOG_LEVELS:
-            raise UsageError(f"the log level must be one of {', '.join(LOG_LEVELS)}, "
-                             f"but is {shorten(level)}")
-        wanted = self._log_level()
-        if wanted is None or LOG_LEVELS.index(level) < LOG_LEVELS.index(wanted):
-            return
-        params = {"level": level, "logger": logger, "data": data}
-        self._channel.send(build_notification("notifications/message", without_none(params)))
-
-    def _log_level(self) -> Optional[str]:
-        if self._route.era == "modern":
-            return self.meta.get(META_LOG_LEVEL)
-        return self._route.session.log_level if self._route.session else "info"
+            raise UsageError(must_be("the log level", f"one of {', '.join(LOG_LEVELS)}", level))
+        session = self.route.session
+        least = (self.meta.get(META_LOG_LEVEL) if self.route.era == "modern"
+                 else session.log_level if session else "info")
+        if least is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(least):
+            self.channel.send(build_notification("notifications/message", without_none(
+                {"level": level, "logger": logger, "data": data})))
 
 
 class Item(NamedTuple):
-    """One registered tool, resource, template or prompt.
+    """One registered tool, resource, template, prompt or completion.
 
     `definition` is what a list shows of it; `legacy_definition` the same for revisions that know
     no other structured content than objects.
@@ -4854,10 +4836,10 @@ class Item(NamedTuple):
     output_schema: Optional[CompiledSchema] = None
     mime_type: Optional[str] = None
     template: Optional[UriTemplate] = None
-    cache_hints: dict = {}                 # of what a resource gives to read, where it has its own
+    cache_hints: dict = {}                 # of what a resource gives to read, if it has its own
     header_parameters: HeaderParameters = {}
-    scopes: Tuple[str, ...] = ()           # that a caller's token must have
-    task: Optional[TaskRule] = None        # of a tool that may run as a task
+    scopes: Tuple[str, ...] = ()           # that a caller must have
+    runner: Optional[Callable] = None      # runner(tool, bound, context) runs a call of the tool
 
     def bind(self, arguments: dict) -> dict:
         """Return JSON arguments as the function takes them; raises ArgumentError."""
@@ -4870,12 +4852,24 @@ class Item(NamedTuple):
         """Call the author's function with bound arguments and return what it returns."""
         if self.signature.context_parameter is not None:
             bound = {**bound, self.signature.context_parameter: context}
-        return context.server.runtime.run_handler(self.function, bound)
+        return self.function(**bound)
 
     def check_scopes(self, context: Context) -> None:
-        """Raise HTTPError (403) where the caller's token lacks what this item asks for."""
-        if self.scopes and context._channel.access is not None:
-            context._channel.access.check_scopes(context.principal, self.scopes)
+        """Raise HTTPError (403) if the caller lacks a scope that this item asks for."""
+        if self.scopes and context.channel.access is not None:
+            context.channel.access.check_scopes(context.principal, self.scopes)
+
+    def is_open_to(self, principal: Any) -> bool:
+        """Return whether a caller may see it; None is one who is not asked."""
+        return not self.scopes or principal is None or principal.has_scopes(self.scopes)
+
+
+# What extras add to the options of Server and of add_tool: by name, a function(server, value), and
+# by names, a function(server, **given) that returns an Item's `runner`, or None.
+SERVER_OPTIONS: Dict[str, Callable] = {}
+TOOL_OPTIONS: Dict[Tuple[str, ...], Callable] = {}
+# What extras let a client listen to: function(server, filter, granted, context) -> granted.
+FILTER_GRANTS: List[Callable] = []
 
 
 class Server:
@@ -4887,34 +4881,33 @@ class Server:
     servers, in the ids of its sessions. `stream` says when an answer over HTTP is
     an event stream: "auto" (when there is something to stream, or it takes longer than a second),
     "always" or "never". `ttl_ms` and `cache_scope` ("public" or "private") are the caching hints
-    of lists and reads. `auth` says who may call over HTTP (None: everybody); what it lets in is
+    of lists and reads. `auth` says who may call over HTTP (None: all); callers that it lets in are
     answered with the cache scope "private". `state` is the path of a file that keeps tasks when
     the process ends, and that several processes may use at once; without, they are kept in memory.
-    Any field of `Limits` may be given by name. Raises UsageError for what makes no sense.
+    Any field of `Limits` may be given by name. Raises UsageError for values that are wrong.
     """
 
     def __init__(self, name: str, version: str = "0.0.0", *, title: Optional[str] = None,
                  description: Optional[str] = None, website_url: Optional[str] = None,
                  icons: Optional[list] = None, instructions: Optional[str] = None,
                  sessions: bool = False, stream: str = "auto", ttl_ms: int = 0,
-                 cache_scope: str = "public", page_size: int = PAGE_SIZE,
-                 auth: Optional[Auth] = None, state: Union[str, os.PathLike, None] = None,
+                 cache_scope: str = "public", page_size: int = PAGE_SIZE, auth: Any = None,
                  instance: Optional[str] = None, runtime: Optional[Runtime] = None,
-                 **limits: float):
-        unknown = sorted(set(limits) - set(Limits._fields))
+                 **options: Any):
+        limits = {key: value for key, value in options.items() if key in Limits._fields}
+        unknown = sorted(set(options) - set(limits) - set(SERVER_OPTIONS))
         if unknown:
             raise UsageError(f"Server knows no {', '.join(unknown)}: "
                              f"the limits are {', '.join(Limits._fields)}")
         if stream not in ("auto", "always", "never"):
             raise UsageError(f'stream is "auto", "always" or "never", but is {shorten(stream)}')
-        if not isinstance(auth, (Auth, type(None))):
-            raise UsageError("auth is an Auth, say Auth(verify) or Auth.bearer(tokens), but is "
-                             + shorten(auth))
-        self.info = without_none({"name": name, "version": version, "title": title,
-                                   "description": description, "websiteUrl": website_url,
-                                   "icons": icons})
         if page_size < 1:
             raise UsageError(f"a page has at least 1 item, but page_size is {page_size}")
+        if auth is not None and not hasattr(auth, "bind"):
+            raise UsageError(must_be("auth", "an object that says who may call", auth))
+        self.info = without_none({"name": name, "version": version, "title": title,
+                                  "description": description, "websiteUrl": website_url,
+                                  "icons": icons})
         self.instructions = instructions
         self.keeps_sessions = sessions
         self.stream = stream
@@ -4924,9 +4917,6 @@ class Server:
         self.runtime = runtime or system_runtime()
         self.instance = instance
         self.sessions = Sessions(self.runtime, self.limits, instance)
-        self.state = state
-        self.tasks = Tasks(open_store(state, self.runtime), self.runtime, self.limits,
-                           self._task_changed)
         self._own_meta = {META_SERVER_INFO: self.info}
         self._cache_hints = build_cache_hints(ttl_ms, cache_scope)
         self.tools: Dict[str, Item] = {}
@@ -4935,36 +4925,30 @@ class Server:
         self.prompts: Dict[str, Item] = {}
         self.completions: Dict[Tuple[str, str], Item] = {}
         self.listeners: set = set()          # subscriptions, and sessions of stdio
+        self.extras: Dict[str, Any] = {}     # what extras keep of this server; has a close()
         self._registering = self.runtime.new_lock()    # guards the registries
-        self._set_features(frozenset({"logging"}))
+        self.add_features({"logging"})
+        for key in SERVER_OPTIONS.keys() & options:
+            SERVER_OPTIONS[key](self, options[key])
 
-    def run(self, *, stdio: bool = False, workers: Optional[int] = None,
-            pin: Optional[bool] = None, **options: Any) -> None:
-        """Serve until told to stop: what a server's file does when it is the program.
+    def run(self, *, stdio: bool = False, **options: Any) -> None:
+        """Serve until a signal: what a server's file does when it is the program.
 
         Over HTTP, `options` are those of HTTPService (host, port, path, ...), and its URL is
         printed; with `stdio=True` over standard input and output, until the input ends. Ctrl-C
         and SIGTERM end it within three seconds. `workers` is a number of processes that serve
-        the address, forks of this one, which must have no other threads; SIGHUP begins them
-        anew. `pin` binds the process to one core, as each worker is unless it is False. Raises
-        TransportError when the address cannot be bound, UsageError when standard input or output
-        is closed, or there can be no workers.
+        the address, forks of this one, which must have no other threads; SIGHUP replaces them.
+        Raises TransportError when the address cannot be bound, UsageError when standard input or
+        output is closed, or there can be no workers.
         """
-        state = self.state
-        if workers is not None:
-            self.keep_tasks(None)            # an open SQLite file must not be carried over a fork
+        for extra in self.extras.values():
+            extra.suspend()                  # an open file must not be carried over a fork
 
         def make() -> Server:
-            if workers is not None:
-                self.keep_tasks(state)
+            for extra in self.extras.values():
+                extra.resume()
             return self
-        run_server(make, stdio, workers, pin, **options)
-
-    def keep_tasks(self, state: Union[str, os.PathLike, None]) -> None:
-        """Keep tasks in this file from now on, None: in memory. For before serving."""
-        self.tasks.store.close()
-        self.tasks.store = open_store(state, self.runtime)
-        self.state = state
+        run_server(make, stdio, **options)
 
     # ---- registration
 
@@ -4977,17 +4961,15 @@ class Server:
                  annotations: Optional[dict] = None, icons: Optional[list] = None,
                  input_schema: Optional[dict] = None, output_schema: Optional[dict] = None,
                  mime_type: Optional[str] = None, meta: Optional[dict] = None,
-                 scopes: Collection[str] = (), task: Optional[str] = None,
-                 asks: str = "within", task_seconds: Optional[float] = None,
-                 poll_seconds: float = TASK_POLL_SECONDS) -> None:
+                 scopes: Collection[str] = (), **options: Any) -> None:
         """Offer a function as a tool.
 
         Schemas come from its annotations unless given; those given are kept word for word.
         `annotations` are the hints of the specification (readOnlyHint, ...). `mime_type` is that
-        of bytes which it returns. Only callers whose token has all of `scopes` see and reach it.
+        of bytes which it returns. Only callers who have all of `scopes` see and reach it.
         Raises SchemaError when a signature cannot be expressed.
 
-        `task` "optional" has a call answered at once with the handle of a task, where the client
+        `task` "optional" has a call answered at once with the handle of a task, if the client
         has declared the extension, and run as usual for others; "required" refuses others with
         -32021. A tool that `asks` "within" its task waits there for the answers. One that asks
         "before" does so as any tool does, run again for each round, until it calls
@@ -4995,11 +4977,15 @@ class Server:
         then on (None: the server's limit), and clients are advised to look each `poll_seconds`.
         """
         signature = build_signature(function, Context, (ToolResult,))
-        rule = build_task_rule(task, asks, task_seconds, poll_seconds)
-        name = name or function.__name__
+        runner = None
+        for names, build in TOOL_OPTIONS.items():
+            given = {key: options.pop(key) for key in names if key in options}
+            runner = build(self, **given) or runner
+        if options:
+            raise TypeError(f"a tool has no option {', '.join(options)}")
         output_schema = signature.output_schema if output_schema is None else output_schema
         definition = without_none({
-            "name": name, "title": title,
+            "name": name or function.__name__, "title": title,
             "description": signature.description if description is None else description,
             "inputSchema": signature.input_schema if input_schema is None else input_schema,
             "outputSchema": output_schema, "annotations": annotations, "icons": icons,
@@ -5009,13 +4995,11 @@ class Server:
         if output_schema is not None and output_schema.get("type") != "object":
             del legacy["outputSchema"]
         self._add(self.tools, "tools", Item(
-            name, function, signature, definition, legacy,
+            definition["name"], function, signature, definition, legacy,
             compile_schema(definition["inputSchema"]),
             None if output_schema is None else compile_schema(output_schema), mime_type,
             header_parameters=find_header_parameters(definition["inputSchema"]),
-            scopes=self._check_scopes(scopes), task=rule))
-        if rule is not None:
-            self._set_features(self.features | {TASKS_EXTENSION})
+            scopes=self._check_scopes(scopes), runner=runner))
 
     def resource(self, uri: str, **options: Any) -> Callable:
         """Decorate a function as the resource at a URI, or at all URIs of a template.
@@ -5048,16 +5032,12 @@ class Server:
         if parts != parameters:
             raise SchemaError(f"the parts of {uri} are {sorted(parts)}, but the parameters of "
                               f"{function.__name__} are {sorted(parameters)}")
-        definition = without_none({
-            "uri" if template is None else "uriTemplate": uri, "name": name or function.__name__,
-            "title": title,
-            "description": (signature.description or None) if description is None else description,
-            "mimeType": mime_type, "size": size, "annotations": annotations, "icons": icons,
-            "_meta": meta})
-        self._add(self.resources if template is None else self.templates, "resources", Item(
-            uri, function, signature, definition, definition,
-            compile_schema(signature.input_schema), None, mime_type, template,
-            build_cache_hints(ttl_ms, cache_scope), scopes=self._check_scopes(scopes)))
+        definition = {"uri" if template is None else "uriTemplate": uri,
+                      **_describe(function, signature, name, title, description, icons, meta),
+                      "mimeType": mime_type, "size": size, "annotations": annotations}
+        self._add(self.resources if template is None else self.templates, "resources", _build_item(
+            uri, function, signature, definition, mime_type=mime_type, template=template,
+            cache_hints=build_cache_hints(ttl_ms, cache_scope), scopes=self._check_scopes(scopes)))
 
     def prompt(self, function: Optional[Callable] = None, **options: Any) -> Callable:
         """Decorate a function as a prompt; with options (see `add_prompt`) or without."""
@@ -5073,15 +5053,16 @@ class Server:
         a list of either, or a whole result with "messages". `scopes`: see `add_tool`.
         """
         signature = build_signature(function, Context)
-        name = name or function.__name__
-        definition = without_none({
-            "name": name, "title": title,
-            "description": (signature.description or None) if description is None else description,
-            "arguments": _build_prompt_arguments(signature.input_schema), "icons": icons,
-            "_meta": meta})
-        self._add(self.prompts, "prompts", Item(
-            name, function, signature, definition, definition,
-            compile_schema(signature.input_schema), scopes=self._check_scopes(scopes)))
+        schema = signature.input_schema
+        definition = _describe(function, signature, name, title, description, icons, meta)
+        definition["arguments"] = [
+            without_none({"name": part, "title": member.get("title"),
+                          "description": member.get("description"),
+                          "required": part in schema.get("required", ())})
+            for part, member in schema["properties"].items()]
+        self._add(self.prompts, "prompts", _build_item(
+            definition["name"], function, signature, definition,
+            scopes=self._check_scopes(scopes)))
 
     def completion(self, reference: str, argument: str) -> Callable:
         """Decorate a function that suggests values of one argument.
@@ -5100,39 +5081,37 @@ class Server:
             if not {"value"} <= set(signature.input_schema["properties"]) <= {"value", "arguments"}:
                 raise UsageError(f"{function.__name__} completes {argument}: its parameters are "
                                  "value and, if it likes, arguments")
-            self._add(self.completions, "completions", Item(
-                (reference, argument), function, signature, {}, {},
-                compile_schema(signature.input_schema)))
+            self._add(self.completions, "completions",
+                      _build_item((reference, argument), function, signature, {}))
         return _decorate(add_completion, None, {})
 
     def remove_tool(self, name: str) -> None:
-        """Offer a tool no longer; clients that listen are told. UsageError where there is none."""
+        """Stop offering a tool; clients that listen are notified. UsageError if it is unknown."""
         self._remove("tools", name, self.tools)
 
     def remove_resource(self, uri: str) -> None:
-        """Offer a resource, or a template, no longer; clients that listen are told."""
+        """Stop offering a resource, or a template; clients that listen are notified."""
         self._remove("resources", uri, self.resources, self.templates)
 
     def remove_prompt(self, name: str) -> None:
-        """Offer a prompt no longer; clients that listen are told."""
+        """Stop offering a prompt; clients that listen are notified."""
         self._remove("prompts", name, self.prompts)
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to a resource that it has changed."""
-        self._tell("notifications/resources/updated", {"uri": uri},
-                   lambda wanted: uri in wanted.uris)
+        """Notify the clients that subscribed to a resource that it has changed."""
+        self.notify("notifications/resources/updated", {"uri": uri},
+                    lambda wanted: uri in wanted.uris)
 
     def _check_scopes(self, scopes: Collection[str]) -> Tuple[str, ...]:
-        """Return an item's scopes; UsageError where nothing would ever ask for them."""
-        scopes = check_scope_names(scopes)
+        """Return an item's scopes; UsageError if they could not be checked."""
         if scopes and self.auth is None:
-            raise UsageError(f"the scopes {', '.join(scopes)} would be asked of nobody: "
-                             "Server(auth=...) says whose tokens have which")
-        return scopes
+            raise UsageError(f"the scopes {', '.join(scopes)} would not be checked: "
+                             "Server(auth=...) says who has which")
+        return self.auth.check_scope_names(scopes) if self.auth is not None else ()
 
     def _add(self, registry: dict, feature: str, item: Item) -> None:
         features = {feature}
-        # What a prompt or template lets one choose from is suggested without more ado.
+        # The values that a prompt or template lets one choose from are completed at once.
         if feature != "tools" and any(
                 map(list_choices, item.signature.input_schema["properties"].values())):
             features.add("completions")
@@ -5140,9 +5119,8 @@ class Server:
             if item.key in registry:
                 raise UsageError(f"{item.key!r} is registered twice")
             registry[item.key] = item
-            if not features <= self.features:
-                self._set_features(self.features | features)
-        self._tell_list_changed(feature)
+            self.add_features(features)
+        self._notify_list_changed(feature)
 
     def _remove(self, feature: str, key: str, *registries: dict) -> None:
         with self._registering:
@@ -5150,30 +5128,29 @@ class Server:
             if registry is None:
                 raise UsageError(f"there is no {feature[:-1]} {key!r} to be removed")
             del registry[key]
-        self._tell_list_changed(feature)
+        self._notify_list_changed(feature)
 
-    def _tell_list_changed(self, feature: str) -> None:
+    def _notify_list_changed(self, feature: str) -> None:
         if feature in LIST_CHANGES:
-            self._tell(LIST_CHANGES[feature], {}, lambda wanted: feature in wanted.lists)
+            self.notify(LIST_CHANGES[feature], {}, lambda wanted: feature in wanted.lists)
 
-    def _tell(self, method: str, params: dict, concerns: Callable[[Filter], bool]) -> None:
-        """Put a notification on the way to the listeners that it concerns; waits for none."""
+    def notify(self, method: str, params: dict, matches: Callable[[Filter], bool]) -> None:
+        """Put a notification on the way to the listeners whose filter matches; waits for none."""
         for listener in [*self.listeners, *self.sessions]:
-            if concerns(listener.filter):
+            if matches(listener.filter):
                 message = build_notification(method, {**params, **listener.mark})
-                # Told twice before it is read, a change is still one change.
+                # Two changes before the first is read are one change.
                 listener.stream.append(encode_json(message), once=True)
 
-    def _set_features(self, features: frozenset) -> None:
-        self.features = features
-        self._offers = (Features(features, False), Features(features, True))      # by needs_session
+    def add_features(self, features: Iterable[str]) -> None:
+        """Declare features; those of extensions are named as members of `_meta` are."""
+        self.features = frozenset(features) | getattr(self, "features", frozenset())
+        self._offers = (Features(self.features, False), Features(self.features, True))
 
     def close(self) -> None:
-        """Tell what runs as a task that it is cancelled, and let go of the state file.
-
-        For the end of serving; does not wait for anything.
-        """
-        self.tasks.close()
+        """End what extras keep: for the end of serving; does not wait for anything."""
+        for extra in self.extras.values():
+            extra.close()
 
     # ---- answering
 
@@ -5184,74 +5161,62 @@ class Server:
         `headers` are those of the HTTP request, None on stdio; `session` the living legacy
         session that it names. In 2025-03-26 the value may be a batch.
         """
-        if isinstance(value, list) and value and self._takes_batches(headers, session):
-            if needs_session and session is None:
-                return build_refusal(refuse_session(headers))
-            if len(value) > MAX_BATCH or not all(
-                    isinstance(part, dict) and part.get("method") != "initialize"
-                    for part in value):
-                # Spec: 2025-03-26 lifecycle. Many at once would also end everybody's sessions.
-                return build_refusal(HTTPError(400, f"Invalid Request: a batch holds {MAX_BATCH} "
-                                                 "messages at most, and neither initialize nor "
-                                                 "batches"))
-            answers = [self.receive(part, headers, session, channel, needs_session)
-                       for part in value]
-            data = b",".join(answer.data for answer in answers if answer.data)
-            return Answer(200, b"[" + data + b"]") if data else Answer(202)
-        route = None
+        if isinstance(value, list) and value and (
+                session.version if session else (headers or {}).get("mcp-protocol-version")
+                ) == BATCH_VERSION:
+            return self._receive_batch(value, headers, session, channel, needs_session)
+        route = request_id = None
         try:
             message = parse_message(value)
             route = build_route(message, headers, session, channel.principal)
             classify_message(route, self._offers[needs_session])
-        except MCPError as error:
-            era = route.era if route is not None else "legacy"
-            if headers is None and is_notification(value):
-                return Answer(202)             # on stdio there is no status to refuse it with
-            return self._build_error(find_request_id(value), error, era)
-        except HTTPError as refusal:
-            return build_refusal(refusal)
-        if isinstance(message, Request):
-            return self._answer(route, channel)
-        if isinstance(message, Response) and session is not None:
-            session.settle(message)
-        return Answer(202)
-
-    def _takes_batches(self, headers: Optional[Headers], session: Optional[Session]) -> bool:
-        version = session.version if session else (headers or {}).get("mcp-protocol-version")
-        return version == BATCH_VERSION
-
-    def _answer(self, route: RequestContext, channel: Channel) -> Answer:
-        """Return the Answer of the handler of a routed request."""
-        request = route.message
-        try:
-            result = self._run_handler(route, channel)
-            data = format_message(build_result(request.id, self._complete(result, route)))
-            return Answer(200, data)
-        except HTTPError as refusal:         # of a caller whose token has not the item's scopes
-            return build_refusal(refusal, request.id)
+            if not isinstance(message, Request):
+                if isinstance(message, Response) and session is not None:
+                    session.settle(message)
+                return Answer(202)
+            request_id, context = message.id, Context(self, route, channel)
+            if METHODS[message.method].asks and "requestState" in message.params and (
+                    route.era == "modern"):
+                # A state that is not ours is refused also if nothing is asked any more.
+                context.asker = self.build_asker(route, channel)
+            try:
+                result = HANDLERS[message.method](self, message.params, context)
+            except InputRequired as pause:
+                result = pause.result
+            return Answer(200, format_message(build_result(
+                request_id, self.complete(result, route))))
+        except HTTPError as error:
+            return build_refusal(error, request_id)
         except BaseException as error:      # a handler may also exit or be interrupted; we go on
-            return self._build_error(request.id, self._explain(error, request.method), route.era)
+            if isinstance(error, MCPError) and headers is None and is_notification(value):
+                return Answer(202)          # on stdio there is no status to refuse it with
+            what = "a message" if request_id is None else message.method
+            return self._build_error(find_request_id(value), self.explain(error, what),
+                                     "legacy" if route is None else route.era)
 
-    def _explain(self, error: BaseException, method: str) -> MCPError:
-        """Return the error that a client gets to see for an exception that is being handled."""
+    def _receive_batch(self, parts: list, headers: Optional[Headers], session: Optional[Session],
+                       channel: Channel, needs_session: bool) -> Answer:
+        if needs_session and session is None:
+            return build_refusal(refuse_session(headers))
+        if len(parts) > MAX_BATCH or not all(
+                isinstance(part, dict) and part.get("method") != "initialize" for part in parts):
+            # Spec: 2025-03-26 lifecycle. Many at once would also end the sessions of all.
+            return build_refusal(HTTPError(400, f"Invalid Request: a batch holds {MAX_BATCH} "
+                                                "messages at most, and neither initialize nor "
+                                                "batches"))
+        answers = [self.receive(part, headers, session, channel, needs_session) for part in parts]
+        data = b",".join(answer.data for answer in answers if answer.data)
+        return Answer(200, b"[" + data + b"]") if data else Answer(202)
+
+    def explain(self, error: BaseException, what: str) -> MCPError:
+        """Return the error that a client sees for an exception that is being handled."""
         if isinstance(error, MCPError):
             return error
         if isinstance(error, (ToolError, TransportError)):
             return MCPError(INTERNAL_ERROR, str(error))
-        # The one catch-all: what a stranger gets to see says nothing of the cause.
-        self.runtime.log_exception(f"{method} failed")
+        # The one catch-all: what a client sees says nothing of the cause.
+        self.runtime.log_exception(f"{what} failed")
         return MCPError(INTERNAL_ERROR, "Internal error")
-
-    def _run_handler(self, route: RequestContext, channel: Channel) -> dict:
-        request, context = route.message, Context(self, route, channel)
-        if "requestState" in request.params and route.era == "modern" and (
-                METHODS[request.method].asks):
-            # A state that is not ours is refused also where nothing is asked any more.
-            context._asker = self.build_asker(route, channel)
-        try:
-            return HANDLERS[request.method](self, request.params, context)
-        except InputRequired as pause:
-            return pause.result
 
     def build_asker(self, route: RequestContext,
                     channel: Channel) -> Union[StreamAsker, RoundAsker]:
@@ -5269,10 +5234,10 @@ class Server:
             return Answer(find_status(error.code, era),
                           format_message(build_error(request_id, error)))
         except (TypeError, ValueError, RecursionError):
-            self.runtime.log_exception("an error of the handler's is no JSON")
+            self.runtime.log_exception("an error of the handler's is not valid JSON")
             return self._build_error(request_id, MCPError(INTERNAL_ERROR, "Internal error"), era)
 
-    def _complete(self, result: dict, route: RequestContext) -> dict:
+    def complete(self, result: dict, route: RequestContext) -> dict:
         """Return a handler's result with what the protocol adds to every one."""
         if METHODS[route.message.method].cacheable and "inputRequests" not in result:
             result = {**self._cache_hints, **result}
@@ -5280,7 +5245,7 @@ class Server:
                 result["cacheScope"] = "private"
             if {"inputResponses", "requestState"} & set(route.message.params):
                 # Spec: server/utilities/caching: it depends on more than the cache's key.
-                result.update(NOT_CACHEABLE)
+                result.update(ttlMs=0, cacheScope="private")
         if route.era == "modern":
             meta = self._own_meta
             if "_meta" in result:
@@ -5288,220 +5253,20 @@ class Server:
             result = {"resultType": "complete", **result, "_meta": meta}
         return result
 
-    # ---- the handlers: handle_x_y serves the method x/y and nothing else
-
-    def handle_initialize(self, params: dict, context: Context) -> dict:
-        """Open the legacy conversation; answer with a revision that both speak."""
-        requested = params["protocolVersion"]
-        # A modern or unknown version is never echoed: it has no handshake to agree on.
-        version = requested if requested in LEGACY_VERSIONS else LATEST_LEGACY_VERSION
-        client_info, capabilities = params.get("clientInfo"), params.get("capabilities")
-        check_kept("clientInfo and capabilities are", [client_info, capabilities])
-        context._channel.open_session(
-            version, client_info if isinstance(client_info, dict) else {},
-            capabilities if isinstance(capabilities, dict) else {})
-        # Without a session there is nobody to remember a subscription.
-        can_subscribe = context._channel.session is not None
-        return without_none({"capabilities": self._build_capabilities(can_subscribe),
-                             "protocolVersion": version,
-                              "serverInfo": self.info, "instructions": self.instructions})
-
-    def handle_server_discover(self, params: dict, context: Context) -> dict:
-        """Say which revisions, features and extensions there are."""
-        extensions = {name: {} for name in sorted(self.features & EXTENSIONS)} or None
-        return without_none({"supportedVersions": list(SUPPORTED_VERSIONS),
-                              "capabilities": without_none({**self.capabilities,
-                                                            "extensions": extensions}),
-                              "instructions": self.instructions})
-
     @property
     def capabilities(self) -> dict:
         """What the server declares: one member for each feature that it has."""
-        return self._build_capabilities(can_subscribe=True)
+        return self.build_capabilities(can_subscribe=True)
 
-    def _build_capabilities(self, can_subscribe: bool) -> dict:
+    def build_capabilities(self, can_subscribe: bool) -> dict:
+        """Return the capabilities; clients that are not remembered cannot subscribe."""
         capabilities = {feature: {"listChanged": True} if feature in LIST_CHANGES else {}
-                        for feature in sorted(self.features - EXTENSIONS)}
+                        for feature in sorted(self.features) if "/" not in feature}
         if "resources" in capabilities and can_subscribe:
             capabilities["resources"]["subscribe"] = True
         return capabilities
 
-    def handle_resources_subscribe(self, params: dict, context: Context) -> dict:
-        """Tell a legacy session from now on when a resource changes."""
-        uris, uri = self._find_subscriptions(context), params["uri"]
-        found = self._find_resource(uri)
-        if found is None:
-            raise refuse_resource(uri)
-        found[0].check_scopes(context)
-        if uri not in uris and len(uris) >= self.limits.max_subscriptions:
-            raise refuse_subscriptions(self.limits)
-        if sum(map(len, uris)) + len(uri) > MAX_CLIENT_CHARS:
-            raise MCPError(INVALID_PARAMS, "Invalid params: the URIs that one client subscribes to "
-                           f"have at most {MAX_CLIENT_CHARS:,} characters in all")
-        uris.add(uri)
-        return {}
-
-    def handle_resources_unsubscribe(self, params: dict, context: Context) -> dict:
-        """Tell it no longer."""
-        self._find_subscriptions(context).discard(params["uri"])
-        return {}
-
-    def _find_subscriptions(self, context: Context) -> set:
-        if context._route.session is None:
-            raise MCPError(METHOD_NOT_FOUND, "Method not found (without a session, nothing can "
-                           "be told)", context._route.message.method)
-        return context._route.session.filter.uris
-
-    def handle_subscriptions_listen(self, params: dict, context: Context) -> dict:
-        """Tell a modern client of changes, on the stream of this request, for as long as it is
-        open. Spec: basic/patterns/subscriptions."""
-        if not context._channel.can_stream:
-            raise MCPError(METHOD_NOT_FOUND, "Method not found (this server never streams)",
-                           "subscriptions/listen")
-        check_kept("a request to listen is", [context.request_id, params])
-        stream = Stream(0, self.runtime, self.limits)
-        mark = {"_meta": {META_SUBSCRIPTION_ID: context.request_id}}
-        granted = self._grant(parse_filter(params["notifications"], self.limits), context)
-        stream.append(encode_json(build_notification(
-            "notifications/subscriptions/acknowledged",
-            {"notifications": granted.to_wire(), **mark})))
-        subscription = Subscription(granted, stream, mark)
-        self.listeners.add(subscription)
-        try:
-            if not context._channel.follow(stream):
-                raise MCPError(INTERNAL_ERROR, "You read too slowly, and notifications were lost: "
-                               "read the lists again and listen anew")
-        finally:
-            self.listeners.discard(subscription)
-        return mark
-
-    def _grant(self, wanted: Filter, context: Context) -> Filter:
-        """Return what of a filter this server has, and this caller may be told of."""
-        if wanted.tasks:
-            check_declared(TASKS_NEEDED, context.client_capabilities)
-        return Filter(
-            frozenset(wanted.lists) & self.features,
-            frozenset(uri for uri in wanted.uris if "resources" in self.features
-                      and self._may_read(uri, context.principal)),
-            frozenset(task_id for task_id in wanted.tasks
-                      if self.tasks.is_of(task_id, context._route.subject)))
-
-    def _may_read(self, uri: str, principal: Optional[Principal]) -> bool:
-        found = self._find_resource(uri)
-        return found is None or has_scopes(principal, found[0].scopes)
-
-    def handle_ping(self, params: dict, context: Context) -> dict:
-        """Say that the server is alive."""
-        return {}
-
-    def handle_logging_set_level(self, params: dict, context: Context) -> dict:
-        """Remember which log messages a legacy session wants."""
-        if params["level"] not in LOG_LEVELS:
-            raise MCPError(INVALID_PARAMS, "Invalid params: level must be one of "
-                           f"{', '.join(LOG_LEVELS)}, but is {shorten(params['level'])}")
-        if context._route.session is not None:
-            context._route.session.log_level = params["level"]
-        return {}
-
-    def _list(self, member: str, registry: Dict[str, Item], params: dict,
-              context: Context) -> dict:
-        """Return one page of what a caller may see of a registry, in the order of registration."""
-        items = list(registry.values())
-        if context.principal is not None:
-            items = [item for item in items if has_scopes(context.principal, item.scopes)]
-        start = _find_start(params.get("cursor"), [item.key for item in items])
-        end = start + self.page_size
-        modern = context._route.era == "modern"
-        page = {member: [item.definition if modern else item.legacy_definition
-                         for item in items[start:end]]}
-        if end < len(items):
-            page["nextCursor"] = _format_cursor(items[end - 1].key)
-        return page
-
-    def handle_tools_list(self, params: dict, context: Context) -> dict:
-        """List the tools."""
-        return self._list("tools", self.tools, params, context)
-
-    def handle_resources_list(self, params: dict, context: Context) -> dict:
-        """List the resources."""
-        return self._list("resources", self.resources, params, context)
-
-    def handle_resources_templates_list(self, params: dict, context: Context) -> dict:
-        """List the resource templates."""
-        return self._list("resourceTemplates", self.templates, params, context)
-
-    def handle_prompts_list(self, params: dict, context: Context) -> dict:
-        """List the prompts."""
-        return self._list("prompts", self.prompts, params, context)
-
-    def handle_tools_call(self, params: dict, context: Context) -> dict:
-        """Run a tool. What goes wrong inside it is a result: the model may mend it."""
-        tool = self.tools.get(params["name"])
-        if tool is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {shorten(params['name'])}")
-        tool.check_scopes(context)
-        arguments = params.get("arguments") or {}
-        if tool.header_parameters and context._route.era == "modern" and context._route.headers:
-            check_parameter_headers(tool.header_parameters, arguments, context._route.headers)
-        try:
-            bound = tool.bind(arguments)
-        except ArgumentError as error:
-            return _build_tool_error(f"Invalid arguments for tool {tool.key!r}: {error.message}")
-        if self._becomes_task(tool, context):
-            return self._call_as_task(tool, bound, context)
-        return self._run_tool(tool, bound, context)
-
-    def _run_tool(self, tool: Item, bound: dict, context: Context) -> dict:
-        try:
-            value = tool.run(bound, context)
-            return build_tool_result(value, tool, context._route.era)
-        except (MCPError, InputRequired):
-            raise
-        except (ToolError, TransportError) as error:
-            return _build_tool_error(str(error))
-        except BaseException:
-            self.runtime.log_exception(f"tool {tool.key} failed")
-            return _build_tool_error(f"Error calling tool {tool.key!r}: internal error")
-
-    def _becomes_task(self, tool: Item, context: Context) -> bool:
-        """Return whether a call is to be a task; raises MCPError where it must be and cannot."""
-        if tool.task is None:
-            return False
-        # Spec: Backward Compatibility: what a legacy client declares does not count.
-        declared = context.client_capabilities if context._route.era == "modern" else {}
-        if tool.task.mode == "required":
-            check_declared(TASKS_NEEDED, declared)
-        return not find_undeclared(TASKS_NEEDED, declared)
-
-    def _call_as_task(self, tool: Item, bound: dict, context: Context) -> dict:
-        call = context._task_call = TaskCall(
-            self.tasks, tool.task, context._route,
-            lambda error: self._explain(error, f"tool {tool.key} as a task"))
-
-        def run_tool() -> dict:
-            if tool.task.asks == "within":
-                context.start_task()
-            result = self._complete(self._run_tool(tool, bound, context), context._route)
-            encode_json(result)          # what could never be sent is no outcome
-            return result
-
-        self.tasks.start_thread(functools.partial(call.run, run_tool))
-        return call.wait()
-
-    def handle_resources_read(self, params: dict, context: Context) -> dict:
-        """Read the resource at a URI, or from the first template that makes it."""
-        uri = params["uri"]
-        found = self._find_resource(uri)
-        if found is None:
-            raise refuse_resource(uri)
-        item, bound = found
-        item.check_scopes(context)
-        value = item.run(bound, context)
-        if value is None:
-            raise refuse_resource(uri)
-        return {**item.cache_hints, **build_read_result(value, uri, item.mime_type)}
-
-    def _find_resource(self, uri: str) -> Optional[Tuple[Item, dict]]:
+    def find_resource(self, uri: str) -> Optional[Tuple[Item, dict]]:
         """Return what serves a URI, with its arguments: a resource, or the first template."""
         item = self.resources.get(uri)
         if item is not None:
@@ -5515,106 +5280,6 @@ class Server:
                 return item, item.bind(coerce_texts(texts, item.signature.input_schema))
         return None
 
-    def handle_prompts_get(self, params: dict, context: Context) -> dict:
-        """Fill in a prompt."""
-        item = self.prompts.get(params["name"])
-        if item is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shorten(params['name'])}")
-        item.check_scopes(context)
-        arguments = coerce_texts(params.get("arguments") or {}, item.signature.input_schema)
-        try:
-            bound = item.bind(arguments)
-        except ArgumentError as error:
-            raise MCPError(INVALID_PARAMS, f"Invalid arguments for prompt {item.key!r}: "
-                           + error.message) from None
-        return build_prompt_result(item.run(bound, context), item.definition)
-
-    def handle_completion_complete(self, params: dict, context: Context) -> dict:
-        """Suggest values of an argument: those of its completion, or of its annotation."""
-        item = self._find_reference(params["ref"])
-        item.check_scopes(context)
-        name, value = params["argument"].get("name"), params["argument"].get("value")
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise MCPError(INVALID_PARAMS, "Invalid params: argument needs a name and a value, "
-                           f"but is {shorten(params['argument'])}")
-        members = item.signature.input_schema["properties"]
-        if name not in members:
-            raise MCPError(INVALID_PARAMS, f"Unknown argument: {shorten(name)} (there are: "
-                           f"{', '.join(members) or 'none'})")
-        completion = self.completions.get((item.key, name))
-        if completion is None:
-            start = value.casefold()         # once: it may be long, and the choices many
-            values = [choice for choice in list_choices(members[name])
-                      if choice.casefold().startswith(start)]
-        else:
-            given = (params.get("context") or {}).get("arguments")
-            known = {"value": value, "arguments": given if isinstance(given, dict) else {}}
-            wanted = completion.signature.input_schema["properties"]
-            bound = completion.bind({key: known[key] for key in wanted})
-            values = [str(to_json_value(one)) for one in completion.run(bound, context)]
-        return {"completion": {"values": values[:100], "total": len(values),
-                               "hasMore": len(values) > 100}}
-
-    def handle_tasks_get(self, params: dict, context: Context) -> dict:
-        """Say how a task is, and what came of it."""
-        return self._find_task(params, context).to_wire()
-
-    def handle_tasks_update(self, params: dict, context: Context) -> dict:
-        """Take answers to what a task asks."""
-        task = self._find_task(params, context)
-        self.tasks.change(task.id, functools.partial(answer_task,
-                                                     responses=params["inputResponses"]))
-        return {}
-
-    def handle_tasks_cancel(self, params: dict, context: Context) -> dict:
-        """End a task for its client at once; its handler sees `ctx.cancelled`."""
-        self.tasks.change(self._find_task(params, context).id, cancel_task)
-        return {}
-
-    def _task_changed(self, task: Task) -> None:
-        """Tell those who listen for a task that it has changed; called in the order of changes.
-
-        Spec: SEP-2663, Task Status Notifications.
-        """
-        self._tell("notifications/tasks", task.to_wire(), lambda wanted: task.id in wanted.tasks)
-
-    def _find_task(self, params: dict, context: Context) -> Task:
-        return self.tasks.find(params["taskId"], context._route.subject)
-
-    def _find_reference(self, reference: dict) -> Item:
-        """Return the prompt or resource whose argument is to be completed."""
-        kind, name, uri = map(reference.get, ("type", "name", "uri"))
-        item = None
-        if kind == "ref/prompt" and isinstance(name, str):
-            item = self.prompts.get(name)
-        elif kind == "ref/resource" and isinstance(uri, str):
-            item = self.templates.get(uri) or self.resources.get(uri)
-        if item is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown reference: {shorten(reference)}")
-        return item
-
-
-HANDLERS = {
-    "initialize": Server.handle_initialize,
-    "server/discover": Server.handle_server_discover,
-    "ping": Server.handle_ping,
-    "logging/setLevel": Server.handle_logging_set_level,
-    "tools/list": Server.handle_tools_list,
-    "tools/call": Server.handle_tools_call,
-    "resources/list": Server.handle_resources_list,
-    "resources/templates/list": Server.handle_resources_templates_list,
-    "resources/read": Server.handle_resources_read,
-    "prompts/list": Server.handle_prompts_list,
-    "prompts/get": Server.handle_prompts_get,
-    "completion/complete": Server.handle_completion_complete,
-    "resources/subscribe": Server.handle_resources_subscribe,
-    "resources/unsubscribe": Server.handle_resources_unsubscribe,
-    "subscriptions/listen": Server.handle_subscriptions_listen,
-    "tasks/get": Server.handle_tasks_get,
-    "tasks/update": Server.handle_tasks_update,
-    "tasks/cancel": Server.handle_tasks_cancel,
-}
-
 
 def _decorate(add: Callable, function: Optional[Callable], options: dict) -> Callable:
     """Return the decorated function, or the decorator when there is no function yet."""
@@ -5624,112 +5289,79 @@ def _decorate(add: Callable, function: Optional[Callable], options: dict) -> Cal
     return decorator if function is None else decorator(function)
 
 
-def build_refusal(refusal: HTTPError, request_id: Union[str, int, None] = None) -> Answer:
-    """Return the Answer that tells of a refusal: its status, and a JSON-RPC error.
-
-    The error has no id where the refused request was not read.
-    """
-    return Answer(refusal.status, format_message(build_error(request_id, refusal.error)),
-                  refusal.headers)
-
-
-def refuse_resource(uri: str) -> MCPError:
-    """Return the error for a URI at which nothing is. Spec: server/resources, Error Handling."""
-    return MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
+def _describe(function: Callable, signature: Signature, name: Optional[str],
+              title: Optional[str], description: Optional[str], icons: Optional[list],
+              meta: Optional[dict]) -> dict:
+    """Return the members that resources and prompts have in common, None if not given."""
+    if description is None:
+        description = signature.description or None
+    return {"name": name or function.__name__, "title": title,
+            "description": description, "icons": icons, "_meta": meta}
 
 
-def build_stopped_answer(value: Any) -> Answer:
-    """Return the Answer to a message whose handler did not end before its server had to."""
-    return _build_unserved(value, "the server was stopped before this was done")
+def _build_item(key: Any, function: Callable, signature: Signature, definition: dict,
+                **more: Any) -> Item:
+    definition = without_none(definition)
+    return Item(key, function, signature, definition, definition,
+                compile_schema(signature.input_schema), **more)
 
 
-def build_busy_answer(value: Any, limit: int) -> Answer:
-    """Return the Answer to a call where as many as may do run already."""
-    return _build_unserved(value, f"Too many calls: {limit} run here already; try again later")
+# ---- the handlers: handle_x_y(server, params, context) serves the method x/y
+
+def handle_initialize(server: Server, params: dict, context: Context) -> dict:
+    """Open the legacy conversation; answer with a revision that both speak."""
+    requested = params["protocolVersion"]
+    # A modern or unknown version is never echoed: it has no handshake to agree on.
+    version = requested if requested in LEGACY_VERSIONS else LATEST_LEGACY_VERSION
+    client_info, capabilities = params.get("clientInfo"), params.get("capabilities")
+    check_kept("clientInfo and capabilities are", [client_info, capabilities])
+    context.channel.open_session(
+        version, client_info if isinstance(client_info, dict) else {},
+        capabilities if isinstance(capabilities, dict) else {})
+    # Without a session a subscription cannot be remembered.
+    can_subscribe = context.channel.session is not None
+    return without_none({"capabilities": server.build_capabilities(can_subscribe),
+                         "protocolVersion": version, "serverInfo": server.info,
+                         "instructions": server.instructions})
 
 
-def _build_unserved(value: Any, text: str) -> Answer:
-    error = build_error(find_request_id(value), MCPError(INTERNAL_ERROR, text))
-    return Answer(503, b"" if is_notification(value) else format_message(error))
+def handle_server_discover(server: Server, params: dict, context: Context) -> dict:
+    """Say which revisions, features and extensions there are."""
+    extensions = {name: {} for name in sorted(server.features) if "/" in name} or None
+    return without_none({"supportedVersions": list(SUPPORTED_VERSIONS),
+                         "capabilities": without_none({**server.capabilities,
+                                                       "extensions": extensions}),
+                         "instructions": server.instructions})
 
 
-# ---- documents beside the endpoint
-
-# For load balancers and supervisors; the refusal of every request says 503 once a server stops.
-HEALTH_PATH = "/healthz"
-HEALTH = Document(lambda url: {"status": "ok"}, headers=(("Cache-Control", "no-store"),),
-                  is_logged=False)
-
-# Where to find a server from nothing but its domain, and what to know before connecting. Drafts:
-# modelcontextprotocol/experimental-ext-server-card, docs/discovery.md; Agent-Card/ai-catalog.
-CATALOG_PATH, CATALOG_TYPE = "/.well-known/ai-catalog.json", "application/ai-catalog+json"
-CARD_PATH, CARD_TYPE = "/server-card", "application/mcp-server-card+json"     # below the endpoint
-CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
-PUBLIC_HEADERS = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Methods", "GET"),
-                  ("Access-Control-Allow-Headers", "Content-Type"),
-                  ("Cache-Control", "public, max-age=3600"))
+def handle_ping(server: Server, params: dict, context: Context) -> dict:
+    """Say that the server is alive."""
+    return {}
 
 
-def build_public_documents(info: dict, path: str) -> Dict[str, Document]:
-    """Return what a server with this `serverInfo` publishes of itself, by path."""
-    catalog = functools.partial(build_catalog, info)
-    card = functools.partial(build_card, info)
-    return {CATALOG_PATH: Document(catalog, CATALOG_TYPE, PUBLIC_HEADERS),
-            path.rstrip("/") + CARD_PATH: Document(card, CARD_TYPE, PUBLIC_HEADERS)}
+def handle_logging_set_level(server: Server, params: dict, context: Context) -> dict:
+    """Remember which log messages a legacy session wants."""
+    if params["level"] not in LOG_LEVELS:
+        raise MCPError(INVALID_PARAMS, "Invalid params: " + must_be(
+            "level", f"one of {', '.join(LOG_LEVELS)}", params["level"]))
+    if context.route.session is not None:
+        context.route.session.log_level = params["level"]
+    return {}
 
 
-def build_catalog(info: dict, url: str) -> dict:
-    """Return the AI catalog of a domain that has one server: where its card is.
-
-    What the card says of the server is not said again. `url` is that of the endpoint.
-    """
-    namespace, _, name = build_card_name(info["name"], url).partition("/")
-    domain = ".".join(reversed(namespace.split(".")))
-    return {"specVersion": "1.0", "entries": [{
-        "identifier": f"urn:air:{domain}:mcp:{name}", "type": CARD_TYPE,
-        "url": url.rstrip("/") + CARD_PATH}]}
-
-
-def build_card(info: dict, url: str) -> dict:
-    """Return the card of a server: who it is and how to reach it, but not what it offers."""
-    description = info.get("description") or info.get("title") or info["name"] or "An MCP server"
-    return without_none({
-        "$schema": CARD_SCHEMA, "name": build_card_name(info["name"], url),
-        "version": info["version"][:255], "description": _cut(description),
-        "title": _cut(info.get("title")), "websiteUrl": info.get("websiteUrl"),
-        "icons": info.get("icons"),
-        "remotes": [{"type": "streamable-http", "url": url,
-                     "supportedProtocolVersions": list(SUPPORTED_VERSIONS)}]})
-
-
-def _cut(text: Optional[str]) -> Optional[str]:
-    """Return a text with at most 100 characters, as a card wants it; None for an empty one."""
-    return f"{text[:97]}..." if text and len(text) > 100 else text or None
-
-
-def build_card_name(name: str, url: str) -> str:
-    """Return the name of a server as a card has it, like "com.example/weather".
-
-    A name of that form stays. Any other is put below the host of the endpoint, turned around.
-    """
-    if len(name) <= 200 and re.fullmatch("[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", name):
-        return name
-    host = split_host(url.partition("://")[2].partition("/")[0])
-    labels = re.sub("[^a-z0-9.-]+", "-", host).strip("-.").split(".")
-    name = re.sub("[^A-Za-z0-9._-]+", "-", name).strip("-")
-    return f"{'.'.join(reversed(labels))[:100] or 'localhost'}/{name[:99] or 'server'}"
-
-
-NOT_CACHEABLE = {"ttlMs": 0, "cacheScope": "private"}
-
-
-def build_cache_hints(ttl_ms: Optional[int], cache_scope: Optional[str]) -> dict:
-    """Return the caching hints of a result. Spec: server/utilities/caching."""
-    if ttl_ms is not None and (type(ttl_ms) is not int or ttl_ms < 0):
-        raise UsageError(f"ttl_ms is a number of milliseconds, but is {shorten(ttl_ms)}")
-    if cache_scope not in (None, "public", "private"):
-        raise UsageError(f'cache_scope is "public" or "private", but is {shorten(cache_scope)}')
-    return without_none({"ttlMs": ttl_ms, "cacheScope": cache_scope})
+def handle_list(member: str, registry: str, server: Server, params: dict,
+                context: Context) -> dict:
+    """Return one page of what a caller may see of a registry, in the order of registration."""
+    items = [item for item in list(getattr(server, registry).values())
+             if item.is_open_to(context.principal)]
+    start = _find_start(params.get("cursor"), [item.key for item in items])
+    end = start + server.page_size
+    modern = context.route.era == "modern"
+    page = {member: [item.definition if modern else item.legacy_definition
+                     for item in items[start:end]]}
+    if end < len(items):
+        page["nextCursor"] = _format_cursor(items[end - 1].key)
+    return page
 
 
 # A cursor names the last item of its page, so that what comes or goes elsewhere moves no page.
@@ -5752,7 +5384,293 @@ def _find_start(cursor: Optional[str], keys: List[str]) -> int:
                    "(use the nextCursor of a list as it is, or start without one)")
 
 
-# In: what an author's function returned. Out: the result that the protocol wants of its method.
+def handle_tools_call(server: Server, params: dict, context: Context) -> dict:
+    """Run a tool. What goes wrong inside it is a result: the model may correct it."""
+    tool = server.tools.get(params["name"])
+    if tool is None:
+        raise MCPError(INVALID_PARAMS, f"Unknown tool: {shorten(params['name'])}")
+    if tool.scopes:
+        tool.check_scopes(context)
+    arguments = params.get("arguments") or {}
+    if tool.header_parameters and context.route.era == "modern" and context.route.headers:
+        check_parameter_headers(tool.header_parameters, arguments, context.route.headers)
+    try:
+        bound = tool.bind(arguments)
+    except ArgumentError as error:
+        return _build_tool_error(f"Invalid arguments for tool {tool.key!r}: {error.message}")
+    return (tool.runner or run_tool)(tool, bound, context)
+
+
+def run_tool(tool: Item, bound: dict, context: Context) -> dict:
+    """Return the result of a tool with bound arguments."""
+    try:
+        return build_tool_result(tool.run(bound, context), tool, context.route.era)
+    except (MCPError, InputRequired):
+        raise
+    except (ToolError, TransportError) as error:
+        return _build_tool_error(str(error))
+    except BaseException:
+        context.server.runtime.log_exception(f"tool {tool.key} failed")
+        return _build_tool_error(f"Error calling tool {tool.key!r}: internal error")
+
+
+def handle_resources_read(server: Server, params: dict, context: Context) -> dict:
+    """Read the resource at a URI, or from the first template that makes it."""
+    uri = params["uri"]
+    item, bound = _find_open_resource(server, uri, context)
+    value = item.run(bound, context)
+    if value is None:
+        raise resource_error(uri)
+    if not (isinstance(value, dict) and isinstance(value.get("contents"), list)):
+        contents = {"uri": uri, "mimeType": item.mime_type}
+        if isinstance(value, bytes):
+            contents["blob"] = base64.b64encode(value).decode("ascii")
+        else:
+            contents["text"] = (value if isinstance(value, str)
+                                else encode_json(to_json_value(value)))
+        value = {"contents": [contents]}
+    return {**item.cache_hints, **value}
+
+
+def _find_open_resource(server: Server, uri: str, context: Context) -> Tuple[Item, dict]:
+    """Return what serves a URI to this caller; MCPError or HTTPError if nothing does."""
+    found = server.find_resource(uri)
+    if found is None:
+        raise resource_error(uri)
+    found[0].check_scopes(context)
+    return found
+
+
+def resource_error(uri: str) -> MCPError:
+    """Return the error for a URI at which nothing is. Spec: server/resources, Error Handling."""
+    return MCPError(INVALID_PARAMS, "Resource not found", {"uri": uri})
+
+
+def handle_prompts_get(server: Server, params: dict, context: Context) -> dict:
+    """Fill in a prompt."""
+    item = server.prompts.get(params["name"])
+    if item is None:
+        raise MCPError(INVALID_PARAMS, f"Unknown prompt: {shorten(params['name'])}")
+    item.check_scopes(context)
+    arguments = coerce_texts(params.get("arguments") or {}, item.signature.input_schema)
+    try:
+        bound = item.bind(arguments)
+    except ArgumentError as error:
+        raise MCPError(INVALID_PARAMS, f"Invalid arguments for prompt {item.key!r}: "
+                       + error.message) from None
+    value = item.run(bound, context)
+    if isinstance(value, dict) and isinstance(value.get("messages"), list):
+        return value
+    result = {"messages": [
+        {**part, "content": build_content_block(part["content"])}
+        if isinstance(part, dict) and "role" in part
+        else {"role": "user", "content": build_content_block(part)}
+        for part in (value if isinstance(value, list) else [value])]}
+    return {**result, **{key: item.definition[key] for key in ("description",)
+                         if key in item.definition}}
+
+
+def handle_completion_complete(server: Server, params: dict, context: Context) -> dict:
+    """Suggest values of an argument: those of its completion, or of its annotation."""
+    kind, name, uri = map(params["ref"].get, ("type", "name", "uri"))
+    item = None
+    if kind == "ref/prompt" and isinstance(name, str):
+        item = server.prompts.get(name)
+    elif kind == "ref/resource" and isinstance(uri, str):
+        item = server.templates.get(uri) or server.resources.get(uri)
+    if item is None:
+        raise MCPError(INVALID_PARAMS, f"Unknown reference: {shorten(params['ref'])}")
+    item.check_scopes(context)
+    name, value = params["argument"].get("name"), params["argument"].get("value")
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise MCPError(INVALID_PARAMS, "Invalid params: argument needs a name and a value, "
+                       f"but is {shorten(params['argument'])}")
+    members = item.signature.input_schema["properties"]
+    if name not in members:
+        raise MCPError(INVALID_PARAMS, f"Unknown argument: {shorten(name)} (there are: "
+                       f"{', '.join(members) or 'none'})")
+    completion = server.completions.get((item.key, name))
+    if completion is None:
+        start = value.casefold()         # once: it may be long, and the choices many
+        values = [choice for choice in list_choices(members[name])
+                  if choice.casefold().startswith(start)]
+    else:
+        given = (params.get("context") or {}).get("arguments")
+        known = {"value": value, "arguments": given if isinstance(given, dict) else {}}
+        wanted = completion.signature.input_schema["properties"]
+        bound = completion.bind({key: known[key] for key in wanted})
+        values = [str(to_json_value(one)) for one in completion.run(bound, context)]
+    return {"completion": {"values": values[:100], "total": len(values),
+                           "hasMore": len(values) > 100}}
+
+
+def handle_resources_subscribe(server: Server, params: dict, context: Context) -> dict:
+    """Notify a legacy session from now on when a resource changes, or no longer."""
+    if context.route.session is None:
+        raise MCPError(METHOD_NOT_FOUND, "Method not found (without a session, a subscription "
+                       "cannot be remembered)", context.route.message.method)
+    uris, uri = context.route.session.filter.uris, params["uri"]
+    if context.route.message.method == "resources/unsubscribe":
+        uris.discard(uri)
+        return {}
+    _find_open_resource(server, uri, context)
+    if uri not in uris and len(uris) >= server.limits.max_subscriptions:
+        raise refuse_subscriptions(server.limits)
+    if sum(map(len, uris)) + len(uri) > MAX_CLIENT_CHARS:
+        raise MCPError(INVALID_PARAMS, "Invalid params: the URIs that one client subscribes to "
+                       f"have at most {MAX_CLIENT_CHARS:,} characters in all")
+    uris.add(uri)
+    return {}
+
+
+def handle_subscriptions_listen(server: Server, params: dict, context: Context) -> dict:
+    """Notify a modern client of changes, on the stream of this request, for as long as it is
+    open. Spec: basic/patterns/subscriptions."""
+    if not context.channel.can_stream:
+        raise MCPError(METHOD_NOT_FOUND, "Method not found (this server never streams)",
+                       "subscriptions/listen")
+    check_kept("a request to listen is", [context.request_id, params])
+    wanted = parse_filter(params["notifications"], server.limits)
+    granted = Filter(
+        frozenset(wanted.lists) & server.features,
+        frozenset(uri for uri in wanted.uris if _may_follow(server, uri, context.principal)))
+    for grant in FILTER_GRANTS:
+        granted = grant(server, wanted, granted, context)
+    stream = Stream(0, server.runtime, server.limits)
+    mark = {"_meta": {META_SUBSCRIPTION_ID: context.request_id}}
+    stream.append(encode_json(build_notification(
+        "notifications/subscriptions/acknowledged",
+        {"notifications": granted.to_wire(), **mark})))
+    subscription = Subscription(granted, stream, mark)
+    server.listeners.add(subscription)
+    try:
+        if not context.channel.follow(stream):
+            raise MCPError(INTERNAL_ERROR, "You read too slowly, and notifications were lost: "
+                           "read the lists again and listen anew")
+    finally:
+        server.listeners.discard(subscription)
+    return mark
+
+
+
+def _may_follow(server: Server, uri: str, principal: Any) -> bool:
+    """Return whether a caller may be notified of a resource, which may be still to come."""
+    found = server.find_resource(uri)
+    return "resources" in server.features and (found is None or found[0].is_open_to(principal))
+
+
+HANDLERS: Dict[str, Callable] = {
+    "initialize": handle_initialize,
+    "server/discover": handle_server_discover,
+    "ping": handle_ping,
+    "logging/setLevel": handle_logging_set_level,
+    "tools/list": functools.partial(handle_list, "tools", "tools"),
+    "tools/call": handle_tools_call,
+    "resources/list": functools.partial(handle_list, "resources", "resources"),
+    "resources/templates/list": functools.partial(handle_list, "resourceTemplates", "templates"),
+    "resources/read": handle_resources_read,
+    "prompts/list": functools.partial(handle_list, "prompts", "prompts"),
+    "prompts/get": handle_prompts_get,
+    "completion/complete": handle_completion_complete,
+    "resources/subscribe": handle_resources_subscribe,
+    "resources/unsubscribe": handle_resources_subscribe,
+    "subscriptions/listen": handle_subscriptions_listen,
+}
+
+
+def build_refusal(error: HTTPError, request_id: Union[str, int, None] = None) -> Answer:
+    """Return the Answer of an HTTPError: its status, and a JSON-RPC error.
+
+    The error has no id if the refused request was not read.
+    """
+    return Answer(error.status, format_message(build_error(request_id, error.error)),
+                  error.headers)
+
+
+def build_unserved(value: Any, text: str) -> Answer:
+    """Return the Answer (503) to a message that cannot be served."""
+    error = build_error(find_request_id(value), MCPError(INTERNAL_ERROR, text))
+    return Answer(503, b"" if is_notification(value) else format_message(error))
+
+
+STOPPED = "the server was stopped before this was done"
+
+
+# ---- documents beside the endpoint
+
+# For load balancers and supervisors; the refusal of every request says 503 once a server stops.
+HEALTH_PATH = "/healthz"
+HEALTH = Document(lambda url: {"status": "ok"}, headers=(("Cache-Control", "no-store"),),
+                  is_logged=False)
+
+# Where to find a server from nothing but its domain, and what to know before connecting. Drafts:
+# modelcontextprotocol/experimental-ext-server-card, docs/discovery.md; Agent-Card/ai-catalog.
+CATALOG_PATH, CATALOG_TYPE = "/.well-known/ai-catalog.json", "application/ai-catalog+json"
+CARD_PATH, CARD_TYPE = "/server-card", "application/mcp-server-card+json"     # below the endpoint
+CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+PUBLIC_HEADERS = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Methods", "GET"),
+                  ("Access-Control-Allow-Headers", "Content-Type"),
+                  ("Cache-Control", "public, max-age=3600"))
+
+
+def build_public_documents(info: dict, path: str) -> Dict[str, Document]:
+    """Return what a server with this `serverInfo` publishes of itself, by path."""
+    return {CATALOG_PATH: Document(functools.partial(build_catalog, info), CATALOG_TYPE,
+                                   PUBLIC_HEADERS),
+            path.rstrip("/") + CARD_PATH: Document(functools.partial(build_card, info), CARD_TYPE,
+                                                   PUBLIC_HEADERS)}
+
+
+def build_catalog(info: dict, url: str) -> dict:
+    """Return the AI catalog of a domain that has one server: where its card is.
+
+    What the card says of the server is not said again. `url` is that of the endpoint.
+    """
+    namespace, _, name = build_card_name(info["name"], url).partition("/")
+    domain = ".".join(reversed(namespace.split(".")))
+    return {"specVersion": "1.0", "entries": [{
+        "identifier": f"urn:air:{domain}:mcp:{name}", "type": CARD_TYPE,
+        "url": url.rstrip("/") + CARD_PATH}]}
+
+
+def build_card(info: dict, url: str) -> dict:
+    """Return the card of a server: who it is and how to reach it, but not what it offers."""
+    def cut(text: Optional[str]) -> Optional[str]:
+        return f"{text[:97]}..." if text and len(text) > 100 else text or None
+
+    description = info.get("description") or info.get("title") or info["name"] or "An MCP server"
+    return without_none({
+        "$schema": CARD_SCHEMA, "name": build_card_name(info["name"], url),
+        "version": info["version"][:255], "description": cut(description),
+        "title": cut(info.get("title")), "websiteUrl": info.get("websiteUrl"),
+        "icons": info.get("icons"),
+        "remotes": [{"type": "streamable-http", "url": url,
+                     "supportedProtocolVersions": list(SUPPORTED_VERSIONS)}]})
+
+
+def build_card_name(name: str, url: str) -> str:
+    """Return the name of a server as a card has it, like "com.example/weather".
+
+    A name of that form stays. Any other is put below the host of the endpoint, turned around.
+    """
+    if len(name) <= 200 and re.fullmatch("[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", name):
+        return name
+    host = split_host(url.partition("://")[2].partition("/")[0])
+    labels = re.sub("[^a-z0-9.-]+", "-", host).strip("-.").split(".")
+    name = re.sub("[^A-Za-z0-9._-]+", "-", name).strip("-")
+    return f"{'.'.join(reversed(labels))[:100] or 'localhost'}/{name[:99] or 'server'}"
+
+
+def build_cache_hints(ttl_ms: Optional[int], cache_scope: Optional[str]) -> dict:
+    """Return the caching hints of a result. Spec: server/utilities/caching."""
+    if ttl_ms is not None and (type(ttl_ms) is not int or ttl_ms < 0):
+        raise UsageError(f"ttl_ms is a number of milliseconds, but is {shorten(ttl_ms)}")
+    if cache_scope not in (None, "public", "private"):
+        raise UsageError(f'cache_scope is "public" or "private", but is {shorten(cache_scope)}')
+    return without_none({"ttlMs": ttl_ms, "cacheScope": cache_scope})
+
+
+# ---- In: what an author's function returned. Out: the result that the protocol wants of it.
 
 # Type of a content block to the members that it must have.
 CONTENT_TYPES = {"text": ("text",), "image": ("data", "mimeType"), "audio": ("data", "mimeType"),
@@ -5781,14 +5699,6 @@ def build_content_block(value: Any, mime_type: Optional[str] = None) -> dict:
             else encode_json(to_json_value(value))}
 
 
-def _is_content(value: Any) -> bool:
-    """Return whether a tool's value is content by itself, not a structure to be described."""
-    if isinstance(value, (str, bytes)) or is_content_block(value):
-        return True
-    return isinstance(value, list) and any(
-        isinstance(part, bytes) or is_content_block(part) for part in value)
-
-
 def build_tool_result(value: Any, tool: Item, era: str) -> dict:
     """Return the `tools/call` result for what a tool returned.
 
@@ -5797,9 +5707,11 @@ def build_tool_result(value: Any, tool: Item, era: str) -> dict:
     """
     if isinstance(value, ToolResult):
         return dict(value)
-    if tool.output_schema is None and (value is None or _is_content(value)):
+    if tool.output_schema is None:
         values = [] if value is None else value if isinstance(value, list) else [value]
-        return {"content": [build_content_block(part, tool.mime_type) for part in values]}
+        if value is None or isinstance(value, str) or any(
+                isinstance(part, bytes) or is_content_block(part) for part in values):
+            return {"content": [build_content_block(part, tool.mime_type) for part in values]}
     if tool.output_schema is None or not tool.output_schema.is_plainly_valid(value):
         value = to_json_value(value)
         errors = tool.output_schema.errors(value) if tool.output_schema else ()
@@ -5815,42 +5727,6 @@ def build_tool_result(value: Any, tool: Item, era: str) -> dict:
 
 def _build_tool_error(text: str) -> dict:
     return {"content": [{"type": "text", "text": text}], "isError": True}
-
-
-def build_read_result(value: Any, uri: str, mime_type: Optional[str]) -> dict:
-    """Return the `resources/read` result for what a resource's function returned."""
-    if isinstance(value, dict) and isinstance(value.get("contents"), list):
-        return value
-    contents = {"uri": uri, "mimeType": mime_type}
-    if isinstance(value, bytes):
-        contents["blob"] = base64.b64encode(value).decode("ascii")
-    else:
-        contents["text"] = value if isinstance(value, str) else encode_json(to_json_value(value))
-    return {"contents": [contents]}
-
-
-def build_prompt_result(value: Any, definition: dict) -> dict:
-    """Return the `prompts/get` result for what a prompt's function returned."""
-    if isinstance(value, dict) and isinstance(value.get("messages"), list):
-        return value
-    values = value if isinstance(value, list) else [value]
-    result = {"messages": [_build_prompt_message(part) for part in values]}
-    if "description" in definition:
-        result["description"] = definition["description"]
-    return result
-
-
-def _build_prompt_message(value: Any) -> dict:
-    if isinstance(value, dict) and "role" in value:
-        return {**value, "content": build_content_block(value["content"])}
-    return {"role": "user", "content": build_content_block(value)}
-
-
-def _build_prompt_arguments(schema: dict) -> List[dict]:
-    required = schema.get("required", ())
-    return [without_none({"name": name, "title": member.get("title"),
-                          "description": member.get("description"), "required": name in required})
-            for name, member in schema["properties"].items()]
 
 
 # ---- URI templates. Spec: RFC 6570, levels 1 and 2.
@@ -5965,18 +5841,12 @@ def system_runtime() -> Runtime:
         raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
                          f"more, but has {len(secret)}")
     return Runtime(time.monotonic, time.time, draw_id, secret or os.urandom(32), threading.Lock,
-                   threading.Event, threading.Condition, start_thread, log_entry, log_exception,
-                   run_handler)
+                   threading.Event, threading.Condition, start_thread, log_entry, log_exception)
 
 
 def draw_id() -> str:
     """Return an id that cannot be guessed, without the module `secrets`, which loads OpenSSL."""
     return os.urandom(16).hex()
-
-
-def run_handler(function: Callable, arguments: dict) -> Any:
-    """Return what an author's function returns."""
-    return function(**arguments)
 
 
 def start_thread(run: Callable[[], None]) -> None:
@@ -6582,7 +6452,7 @@ class HTTPChannel(Channel):
         if self._followed is None and self._lock.acquire(blocking=False):
             try:
                 if _is_ready(self._handler.connection, "out"):
-                    self._finish(build_stopped_answer(self.value))
+                    self._finish(build_unserved(self.value, STOPPED))
             finally:
                 self._lock.release()
         self._handler.log()
@@ -6718,11 +6588,7 @@ class HTTPHandler(RequestHandler):
         if access is None or now - self.rechecked < KEEP_ALIVE_SECONDS:
             return True
         self.rechecked = now
-        try:
-            known = access.identify(parse_bearer(self.head.headers["authorization"]))
-        except HTTPError:                    # also where that cannot be found out
-            return False
-        return known[:2] == self.principal[:2]           # subject and scopes
+        return access.recheck(self.head, self.principal)
 
     def log(self) -> None:
         """Write the line of a request that has been answered, once, if requests are logged."""
@@ -6869,18 +6735,21 @@ class HTTPService(ThreadedServer):
             raise UsageError("the public URL is where clients reach the endpoint: http or https, "
                              f"without query and fragment, but is {shorten(public_url)}")
         self.mcp = mcp
-        self.public_url = public_url or (mcp.auth.resource if mcp.auth else None)
         self.verbose = verbose
         self.requests = RequestLog(mcp, log)
-        if listener is not None:
-            host = listener.getsockname()[0]
-        if mcp.auth is not None:
-            mcp.auth.check_host(host)
-        super().__init__(listener or open_listener(host, port), mcp.limits)
-        name = f"[{host}]" if ":" in host else host
-        self.url = f"http://{name}:{self.server_address[1]}{path}"
-        access = None if mcp.auth is None else Access(
-            mcp.auth, self.url, mcp.info.get("title", mcp.info["name"]), mcp.runtime)
+        own, access = listener, None
+        listener = listener or open_listener(host, port)
+        try:
+            host, port = listener.getsockname()[0] if own else host, listener.getsockname()[1]
+            self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+            if mcp.auth is not None:
+                access = mcp.auth.bind(self.url, host, mcp.info.get("title", mcp.info["name"]),
+                                       mcp.runtime)
+        except UsageError:
+            listener.close()
+            raise
+        super().__init__(listener, mcp.limits)
+        self.public_url = public_url or (access and access.public_url)
         documents = {HEALTH_PATH: HEALTH, **(access.documents if access else {}),
                      **(build_public_documents(mcp.info, path) if publish else {})}
         self.policy = Policy(path, is_loopback(host), frozenset(map(str.lower, allow_hosts)),
@@ -6979,24 +6848,28 @@ def run_until_told(service: Any, is_told: Callable[[], Any]) -> None:
         raise error
 
 
-def run_server(make: Callable[[], Server], stdio: bool, workers: Optional[int] = None,
-               pin: Optional[bool] = None, log: Optional[str] = None, **options: Any) -> None:
-    """Serve what `make` returns until told to stop; the rest is said at Server.run."""
-    if workers is not None:
-        check_workers(workers, stdio)
-        run_workers(make, workers, pin is not False, log=log, **options)
-        return
-    if pin and not pin_process(os.getpid()):
-        raise UsageError("this system lets no process choose its core: leave out --pin")
-    with contextlib.closing(make()) as server, catch_stop_signals() as told:
+# What extras do in the place of `run_server`, by the option that asks for it: a function(make,
+# stdio, **options).
+RUN_OPTIONS: Dict[str, Callable] = {}
+
+
+def run_server(make: Callable[[], Server], stdio: bool, log: Optional[str] = None,
+               **options: Any) -> None:
+    """Serve what `make` returns until a signal comes; the rest is said at Server.run."""
+    for name, run in RUN_OPTIONS.items():
+        if options.get(name) is not None:
+            run(make, stdio, log=log, **options)
+            return
+        options.pop(name, None)
+    with contextlib.closing(make()) as server, catch_stop_signals() as signals:
         if stdio:
-            service = StdioService(server, *take_stdio(), log=log)
+            service: Any = StdioService(server, *take_stdio(), log=log)
         else:
             service = HTTPService(server, log=log, listener=take_listener(), **options)
             print_out(describe_service(service))
             flush_out()
         trim_memory()
-        run_until_told(service, lambda: told)
+        run_until_told(service, lambda: signals)
 
 
 def trim_memory() -> None:
@@ -7011,22 +6884,6 @@ def describe_service(service: HTTPService, by: str = "") -> str:
     callers = "" if service.mcp.auth is None else " to callers with a token"
     return (f"{escape_text(service.mcp.info['name'])} serves {service.url}{callers}{by} "
             "(Ctrl-C ends it)")
-
-
-def pin_process(number: int) -> bool:
-    """Bind this process to one of the cores that it may use, counted round; False where none can.
-
-    The threads of one Python process take turns: that is faster where they change no cores, and
-    fairer where one that is woken does not push aside the one that runs and has what it waits for.
-    """
-    try:
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[number % len(cores)]})
-    except (AttributeError, OSError):        # not on macOS and Windows
-        return False
-    with contextlib.suppress(AttributeError, OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    return True
 
 
 # =============================================================================================
@@ -7123,7 +6980,7 @@ class StdioService:
         self.is_stopping = True
         self._end(seconds)
         for channel in self._list_running():
-            self._finish(channel, build_stopped_answer(channel.value))
+            self._finish(channel, build_unserved(channel.value, STOPPED))
 
     def _list_running(self) -> tuple:
         with self._changed:
@@ -7156,7 +7013,8 @@ class StdioService:
             self._finish(channel, self._mcp.receive(value, None, self.session, channel))
 
         if is_slow(value) and len(self._running) > limit:
-            self._finish(channel, build_busy_answer(value, limit))
+            self._finish(channel, build_unserved(value, f"Too many calls: {limit} run here "
+                                                         "already; try again later"))
             return
         if is_slow(value):
             with contextlib.suppress(RuntimeError):     # no more threads: others wait
@@ -11011,8 +10869,8 @@ def paint(text: str, style: str) -> str:
 
 def run_serve(options: Any) -> int:
     """Serve a file's Server, or pong, over HTTP or stdio."""
-    run_server(functools.partial(make_server, options), options.stdio, options.workers,
-               options.pin, host=options.host, port=options.port, path=options.path,
+    run_server(functools.partial(make_server, options), options.stdio,
+               workers=options.workers, host=options.host, port=options.port, path=options.path,
                allow_origins=options.allow_origin, allow_hosts=options.allow_host,
                verbose=options.verbose, log=options.log, publish=options.publish,
                public_url=options.public_url)
@@ -12545,8 +12403,6 @@ def add_serve_options(command: Any) -> None:
                          "name and a dot, by which a proxy finds their server")
     command.add_argument("--workers", type=parse_count, metavar="N",
                          help="serve with N processes (SIGHUP begins them anew)")
-    command.add_argument("--pin", action=argparse.BooleanOptionalAction,
-                         help="stay on one processor core (workers do, each on its own)")
     command.add_argument("--state", metavar="FILE",
                          help="keep tasks in this file, also when the server ends")
     command.add_argument("--stream", choices=("auto", "always", "never"),
@@ -12707,11 +12563,9 @@ class Principal(NamedTuple):
     scopes: Optional[Collection[str]] = ()
     claims: Mapping = types.MappingProxyType({})
 
-
-def has_scopes(principal: Optional[Principal], scopes: Iterable[str]) -> bool:
-    """Return whether a caller has all of these scopes; None is one whom nobody checks."""
-    return (principal is None or principal.scopes is None
-            or frozenset(principal.scopes).issuperset(scopes))
+    def has_scopes(self, scopes: Iterable[str]) -> bool:
+        """Return whether the caller has all of these scopes."""
+        return self.scopes is None or frozenset(self.scopes).issuperset(scopes)
 
 
 class Auth:
@@ -12750,11 +12604,19 @@ class Auth:
         if resource is not None:
             split_resource(resource)
 
-    def check_host(self, host: str) -> None:
-        """Raise UsageError where a server bound to this host has no URL to tell its clients."""
+    def check_scope_names(self, scopes: Collection[str]) -> Tuple[str, ...]:
+        """Return the scopes of an item; raises UsageError for what no scope can be."""
+        return check_scope_names(scopes)
+
+    def bind(self, url: str, host: str, name: str, runtime: Runtime) -> Access:
+        """Return what judges the callers of a server, which listens at this URL.
+
+        Raises UsageError if a server bound to this host has no URL to tell its clients.
+        """
         if self.resource is None and self.authorization_servers and host in ("", "0.0.0.0", "::"):
             raise UsageError(f"a server on all addresses ({host}) must be told its own: give Auth "
                              "the URL that clients use, as resource=")
+        return Access(self, url, name, runtime)
 
     @classmethod
     def bearer(cls, tokens: Collection[str]) -> Auth:
@@ -12850,6 +12712,7 @@ class Access:
     def __init__(self, auth: Auth, url: str, title: str, runtime: Runtime):
         self._auth = auth
         self._runtime = runtime
+        self.public_url = auth.resource
         self._resource = auth.resource or url
         self._audience = frozenset(map(_normalize, auth.audience or [self._resource]))
         self._metadata_url: Optional[str] = None
@@ -12888,6 +12751,14 @@ class Access:
         self.check_scopes(principal, ())
         return principal
 
+    def recheck(self, head: Head, principal: Principal) -> bool:
+        """Return whether the caller of an open stream is still who it was, with the same scopes."""
+        try:
+            known = self.identify(parse_bearer(head.headers["authorization"]))
+        except HTTPError:                    # also if that cannot be found out
+            return False
+        return known[:2] == principal[:2]
+
     def _verify(self, token: str) -> Optional[Principal]:
         try:
             principal = self._auth.verify(token)
@@ -12907,7 +12778,7 @@ class Access:
         """
         needed = self._auth.scopes + tuple(
             scope for scope in scopes if scope not in self._auth.scopes)
-        if not has_scopes(principal, needed):
+        if principal is not None and not principal.has_scopes(needed):
             missing = " ".join(scope for scope in needed if scope not in principal.scopes)
             raise self._refuse(403, "insufficient_scope", f"the token lacks {missing}", needed)
 
@@ -13275,6 +13146,7 @@ class Tasks:
         self._running: Dict[str, RunningTask] = {}   # by id; guarded by _lock
         self._threads = 0                            # guarded by _lock
         self._is_closed = False
+        self.path: Any = None                        # of the file of the store, None: in memory
 
     def create(self, rule: TaskRule, route: RequestContext) -> RunningTask:
         """Return a new task, kept and to be found; raises MCPError where there are too many."""
@@ -13377,6 +13249,16 @@ class Tasks:
         finally:
             with self._lock:
                 self._threads -= 1
+
+    def suspend(self) -> None:
+        """Let go of the file, if the store has one, until `resume`."""
+        if self.path is not None:
+            self.store.close()
+
+    def resume(self) -> None:
+        """Open the file of the store again."""
+        if self.path is not None:
+            self.store = open_store(self.path, self.runtime)
 
     def close(self) -> None:
         """Have what runs see that it is cancelled, and let go of the store; waits for nothing."""
@@ -13531,6 +13413,114 @@ class TaskCall:
                 raise
             error = self._explain(error)
             return "failed", error.message, error.to_wire()
+
+
+# ---- how it is added to a server
+
+def get_tasks(server: Server) -> Tasks:
+    """Return the tasks of a server, in memory until it is said otherwise."""
+    if "tasks" not in server.extras:
+        server.extras["tasks"] = Tasks(
+            open_store(None, server.runtime), server.runtime, server.limits,
+            # Spec: SEP-2663, Task Status Notifications: in the order of changes.
+            lambda task: server.notify("notifications/tasks", task.to_wire(),
+                                       lambda wanted: task.id in wanted.tasks))
+    return server.extras["tasks"]
+
+
+def keep_tasks(server: Server, state: Union[str, os.PathLike, None]) -> None:
+    """Keep the tasks of a server in this file from now on, None: in memory. For before serving."""
+    tasks = get_tasks(server)
+    tasks.store.close()
+    tasks.store, tasks.path = open_store(state, server.runtime), state
+
+
+def build_task_runner(server: Server, task: Optional[str] = None, asks: str = "within",
+                      task_seconds: Optional[float] = None,
+                      poll_seconds: float = TASK_POLL_SECONDS) -> Optional[Callable]:
+    """Return what runs the calls of a tool that may become tasks, None if it may not."""
+    rule = build_task_rule(task, asks, task_seconds, poll_seconds)
+    if rule is None:
+        return None
+    server.add_features({TASKS_EXTENSION})
+    return functools.partial(run_task_tool, rule)
+
+
+def run_task_tool(rule: TaskRule, tool: Item, bound: dict, context: Context) -> dict:
+    """Run a tool as a task, if the client knows tasks; -32021 if it must and does not."""
+    # Spec: Backward Compatibility: what a legacy client declares does not count.
+    declared = context.client_capabilities if context.route.era == "modern" else {}
+    if rule.mode == "required":
+        check_declared(TASKS_NEEDED, declared)
+    if find_undeclared(TASKS_NEEDED, declared):
+        return run_tool(tool, bound, context)
+    server = context.server
+    call = context.extra = TaskCall(
+        server.tasks, rule, context.route,
+        lambda error: server.explain(error, f"tool {tool.key} as a task"))
+
+    def run() -> dict:
+        if rule.asks == "within":
+            context.start_task()
+        result = server.complete(run_tool(tool, bound, context), context.route)
+        encode_json(result)          # what could never be sent is no outcome
+        return result
+
+    server.tasks.start_thread(functools.partial(call.run, run))
+    return call.wait()
+
+
+def start_task(context: Context) -> None:
+    """Go on as a task: the call is answered now, and what follows may take its time.
+
+    For a tool that `asks="before"`, which calls this after its last question; what it asks
+    from then on, it asks within the task. If the call is no task, or is one already, nothing
+    happens. Raises MCPError if there are too many tasks (send it on).
+    """
+    if context.extra is not None:
+        context.channel = context.asker = context.extra.start()
+
+
+def _find_task(server: Server, params: dict, context: Context) -> Task:
+    return server.tasks.find(params["taskId"], context.route.subject)
+
+
+def handle_tasks_get(server: Server, params: dict, context: Context) -> dict:
+    """Say how a task is, and what came of it."""
+    return _find_task(server, params, context).to_wire()
+
+
+def handle_tasks_update(server: Server, params: dict, context: Context) -> dict:
+    """Take answers to what a task asks."""
+    task = _find_task(server, params, context)
+    server.tasks.change(task.id, functools.partial(answer_task,
+                                                   responses=params["inputResponses"]))
+    return {}
+
+
+def handle_tasks_cancel(server: Server, params: dict, context: Context) -> dict:
+    """End a task for its client at once; its handler sees `ctx.cancelled`."""
+    server.tasks.change(_find_task(server, params, context).id, cancel_task)
+    return {}
+
+
+def grant_tasks(server: Server, wanted: Filter, granted: Filter, context: Context) -> Filter:
+    """Return a filter with those tasks that the caller may listen to."""
+    if not wanted.tasks:
+        return granted
+    check_declared(TASKS_NEEDED, context.client_capabilities)
+    return granted._replace(tasks=frozenset(
+        task_id for task_id in wanted.tasks if server.tasks.is_of(task_id, context.route.subject)))
+
+
+Server.tasks = property(get_tasks)
+Server.keep_tasks = keep_tasks
+Context.start_task = start_task
+HANDLERS.update({"tasks/get": handle_tasks_get, "tasks/update": handle_tasks_update,
+                 "tasks/cancel": handle_tasks_cancel})
+SERVER_OPTIONS["state"] = keep_tasks
+TOOL_OPTIONS["task", "asks", "task_seconds", "poll_seconds"] = build_task_runner
+FILTER_GRANTS.append(grant_tasks)
 
 
 # Tasks in an SQLite file: they are there after a restart, and for every process that has the file
@@ -13779,19 +13769,32 @@ def check_shareable(server: Server) -> None:
                          "with --state")
 
 
-def run_workers(make: Callable[[], Server], count: int, pin: bool, host: str = "127.0.0.1",
+def pin_process(number: int) -> None:
+    """Bind this process to one of the cores that it may use, counted round, if the system can.
+
+    The threads of one Python process take turns: that is faster where they change no cores, and
+    fairer where one that is woken does not push aside the one that runs and has what it waits for.
+    """
+    with contextlib.suppress(AttributeError, OSError):       # not on macOS and Windows
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def run_workers(make: Callable[[], Server], stdio: bool, workers: int, host: str = "127.0.0.1",
                 port: int = 8000, **options: Any) -> None:
-    """Serve what `make` returns, in each of `count` processes, until told to stop.
+    """Serve what `make` returns, in each of so many processes, until told to stop.
 
     Each makes it for itself, after the fork; SIGHUP begins them anew, one after the other. A worker
     leaves by `os._exit`, so what a file has registered with `atexit` is not called.
     """
+    count = workers
+    check_workers(count, stdio)
     listener = take_listener() or open_listener(host, port)
     secret, first = os.urandom(32), os.getpid()
 
     def serve(number: int, tell: Callable[[str], None], is_told: Callable[[], Any]) -> None:
-        if pin:
-            pin_process(first + number)      # counted from our id: other servers have other cores
+        pin_process(first + number)          # counted from our id: other servers have other cores
         with contextlib.closing(make()) as server:
             check_shareable(server)
             if not os.environ.get("MCPKIT_SECRET"):
@@ -13801,6 +13804,9 @@ def run_workers(make: Callable[[], Server], count: int, pin: bool, host: str = "
             run_until_told(service, is_told)
 
     Workers(count, serve, listener).run()
+
+
+RUN_OPTIONS["workers"] = run_workers
 
 
 class Worker(NamedTuple):

@@ -117,7 +117,7 @@ MCPKIT = ARGUMENTS + f"sys.path.insert(0, {ROOT!r})" + '''
 from mcpkit import Server
 server = Server("bench", sessions=mode == "sessions",
                 stream="always" if mode == "stream" else "auto")
-''' + TOOLS.format(typing="typing", call="", define="def") + f"server.run(port=port, pin={IS_PINNED})"
+''' + TOOLS.format(typing="typing", call="", define="def") + "server.run(port=port)"
 
 PYTHON_SDK = ARGUMENTS + '''
 import logging
