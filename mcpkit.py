@@ -5880,24 +5880,21 @@ def log_exception(text: str) -> None:
     log_entry(f"{text}\n{traceback.format_exc()}")
 
 
-class RequestLog:
-    """The lines in a server's log about requests, in one of LOG_FORMATS; None writes none."""
+def get_log_format(form: Optional[str]) -> Optional[Callable]:
+    """Return what formats the log's line of a request, None for no log; UsageError if unknown."""
+    if form is not None and form not in LOG_FORMATS:
+        raise UsageError(f"log is {' or '.join(LOG_FORMATS)}, but is {shorten(form)}")
+    return LOG_FORMATS.get(form)
 
-    def __init__(self, mcp: Server, form: Optional[str]):
-        if form is not None and form not in LOG_FORMATS:
-            raise UsageError(f"log is {' or '.join(LOG_FORMATS)}, but is {shorten(form)}")
-        self.is_on = form is not None
-        self._mcp = mcp
-        self._format = LOG_FORMATS.get(form)
 
-    def write(self, status: int, started: Optional[float], value: Any = None,
-              head: Optional[Head] = None, session_id: Optional[str] = None) -> None:
-        """Write the line of a request that has been answered with a status."""
-        if self.is_on:
-            seconds = None if started is None else time.monotonic() - started
-            entry = build_log_entry(value, head, status, seconds, session_id)
-            moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            self._mcp.runtime.log(self._format({"time": moment, **entry}))
+def log_request(service: Any, status: int, started: Optional[float], value: Any = None,
+                head: Optional[Head] = None, session_id: Optional[str] = None) -> None:
+    """Write the line of a request that a service has answered, if it logs requests."""
+    if service.log_format is not None:
+        seconds = None if started is None else time.monotonic() - started
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        service.mcp.runtime.log(service.log_format(
+            {"time": moment, **build_log_entry(value, head, status, seconds, session_id)}))
 
 
 # ---- sockets
@@ -5916,11 +5913,6 @@ def _is_ready(sock: socket.socket, direction: str, seconds: float = 0.0) -> bool
         return any(select.select(*sets, seconds))
     except (OSError, ValueError):
         return True
-
-
-def is_readable(sock: socket.socket, seconds: float) -> bool:
-    """Return whether something comes from the other end within some seconds, its end included."""
-    return _is_ready(sock, "in", seconds)
 
 
 def is_peer_gone(sock: socket.socket) -> bool:
@@ -6129,9 +6121,14 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         return format_head(status, REASONS.get(status, ""), headers, server.date[1], self.origin,
                            self.close_connection)
 
-    def send_answer(self, answer: Answer, headers: tuple = ()) -> None:
-        """Send head and body in one write: two would wait for each other's acknowledgement."""
-        headers += answer.headers
+    def send_answer(self, answer: Answer, session: Optional[Session] = None) -> None:
+        """Send head and body in one write: two would wait for each other's acknowledgement.
+
+        `session` is the one that the answer opens.
+        """
+        headers = answer.headers
+        if session is not None:
+            headers = ((HEADER_SESSION_ID, session.id),) + headers
         if answer.data:
             headers = (("Content-Type", answer.media_type),) + headers
         head = self.build_head(answer.status, headers)
@@ -6352,16 +6349,14 @@ class HTTPChannel(Channel):
         self.can_stream = can_stream         # whether an event stream may be the answer
         self.caller = caller                 # the legacy session that the request names
         self.request_id: Any = None          # of a legacy call, to be cancelled by
-        self._lock = threading.Lock()
+        self.value: Any = None               # the message that is being answered
         self.started = self._last_write = handler.started
-        self._is_streaming = False           # guarded by _lock, as the three below
-        self._is_finished = False
-        self._is_broken = False              # nothing can be written any more
+        self._lock = threading.RLock()       # guards all that follows
+        self._is_streaming = self._is_finished = self._is_broken = False
         self._kept: Optional[Stream] = None  # what the client may resume
         self._followed: Optional[Stream] = None
         if handler.principal is not None:
             self.principal, self.access = handler.principal, handler.server.policy.access
-        self.value: Any = None               # the message that is being answered
 
     @property
     def is_stopping(self) -> bool:
@@ -6370,34 +6365,32 @@ class HTTPChannel(Channel):
 
     def send(self, message: dict) -> None:
         """Send a message; the first makes the answer an event stream."""
-        if self.can_stream:
-            with self._lock:
-                if not self._is_finished:
-                    self._write_message(encode_json(message))
+        with self._lock:
+            if self.can_stream and not self._is_finished:
+                self._write_message(encode_json(message))
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
-        """Open a session where the server keeps them; its id goes out with the answer."""
+        """Open a session if the server keeps them; its id goes out with the answer."""
         server = self._handler.server.mcp
         if server.keeps_sessions:
             self.session = server.sessions.create(version, client_info, client_capabilities,
                                                   self._handler.owner)
 
-    def finish(self, answer: Answer) -> None:
-        """Send the answer, as the last event of the stream if there is one."""
+    def finish(self, answer: Optional[Answer]) -> None:
+        """Send the answer, as the last event if there is a stream; None only ends the stream."""
         with self._lock:
-            self._finish(answer)
-
-    def _finish(self, answer: Answer) -> None:
-        handler = self._handler
-        if self._is_finished:
-            return
-        self._is_finished = True
-        if self._is_streaming:
-            self._write_message(answer.data.decode("ascii"), last=True)
-        elif self.can_stream and answer.status == 200 and handler.server.mcp.stream == "always":
-            self._write(format_event(answer.data.decode("ascii")), last=True)
-        else:
-            handler.send_answer(answer, self._session_header())
+            if self._is_finished:
+                return
+            self._is_finished = True
+            if answer is None:
+                self._write(b"", last=True)
+            elif self._is_streaming:
+                self._write_message(answer.data.decode("ascii"), last=True)
+            elif answer.status == 200 and self.can_stream and (
+                    self._handler.server.mcp.stream == "always"):
+                self._write(format_event(answer.data.decode("ascii")), last=True)
+            else:
+                self._handler.send_answer(answer, self.session)
 
     def follow(self, stream: Stream, after: Optional[int] = None, with_ids: bool = False) -> bool:
         """Send what comes in a stream until it ends; return False if some of it was lost.
@@ -6412,11 +6405,9 @@ class HTTPChannel(Channel):
             messages = stream.read(self, KEEP_ALIVE_SECONDS)
             if messages is None:
                 break
-            data = b"".join(format_event(text, event_id=event_id if with_ids else None)
-                            for event_id, text in messages)
-            if data:
-                with self._lock:
-                    self._write(data)
+            with self._lock:
+                self._write(b"".join(format_event(text, event_id=event_id if with_ids else None)
+                                     for event_id, text in messages))
         if stream.has_outrun(self):
             self._hang_up()
             return False
@@ -6432,17 +6423,11 @@ class HTTPChannel(Channel):
                 self._hang_up()
 
     def close(self) -> None:
-        """End the stream that is followed, or tell the call that its client has gone."""
+        """End the stream that is followed, or have the call know that its client has gone."""
         if self._followed is not None:
             self._followed.detach(self)
         else:
             self.cancelled = True
-
-    def end(self) -> None:
-        """Write the end of a stream that has no answer."""
-        with self._lock:
-            self._is_finished = True
-            self._write(b"", last=True)
 
     def abandon(self) -> None:
         """Answer in the place of a handler that takes too long; never waits.
@@ -6452,7 +6437,7 @@ class HTTPChannel(Channel):
         if self._followed is None and self._lock.acquire(blocking=False):
             try:
                 if _is_ready(self._handler.connection, "out"):
-                    self._finish(build_unserved(self.value, STOPPED))
+                    self.finish(build_unserved(self.value, STOPPED))
             finally:
                 self._lock.release()
         self._handler.log()
@@ -6475,29 +6460,22 @@ class HTTPChannel(Channel):
             if is_peer_gone(connection):
                 # Or it has only shut its sending side: the answer is tried all the same.
                 self._lose_client()
-                return
-            is_due = now - self._last_write >= KEEP_ALIVE_SECONDS if self._is_streaming else (
-                self.can_stream and now - self.started >= STREAM_AFTER_SECONDS)
-            if is_due and _is_ready(connection, "out"):
+            elif (now - self._last_write >= KEEP_ALIVE_SECONDS if self._is_streaming else
+                  self.can_stream and now - self.started >= STREAM_AFTER_SECONDS) and (
+                      _is_ready(connection, "out")):
                 self._begin()
                 self._write(b": keep-alive\n\n")
         finally:
             self._lock.release()
-
-    # ---- all that follows holds the lock
-
-    def _session_header(self) -> tuple:
-        return ((HEADER_SESSION_ID, self.session.id),) if self.session else ()
 
     def _lose_client(self) -> None:
         """Go on without the client if it can come back, else cancel the call."""
         self._handler.close_connection = True
         if self._kept is not None:
             self._kept.detach(self)
-            return
-        self.cancelled = True
-        if self._followed is not None:
-            self._followed.detach(self)
+        else:
+            self.cancelled = True
+            self.close()
 
     def _hang_up(self) -> None:
         """Close the connection under whatever hangs in it."""
@@ -6530,12 +6508,10 @@ class HTTPChannel(Channel):
     def _write(self, data: bytes, last: bool = False) -> None:
         """Write events, after the head of the stream if it is not out yet."""
         handler = self._handler
-        if self._is_broken:
+        if self._is_broken or self._is_streaming and not (data or last):
             return
-        head = b""
-        if not self._is_streaming:
-            head = handler.build_stream_head(self._session_header())
-            self._is_streaming = True
+        head = b"" if self._is_streaming else handler.build_stream_head(self.session)
+        self._is_streaming = True
         self._last_write = time.monotonic()
         if not handler.is_http_1_0:
             data = (b"%x\r\n%b\r\n" % (len(data), data) if data else b"") + (
@@ -6553,9 +6529,18 @@ class HTTPHandler(RequestHandler):
 
     def check(self, data: bytes) -> CheckedRequest:
         """Return what a head asks for, as the checks of REQUEST CHECKS have it."""
-        request = self.server.check(data)
-        self.principal, self.origin = request.principal, request.origin
-        self.rechecked = self.started
+        service = self.server
+        if service.policy.access is None:
+            # Clients repeat their headers to the byte; what they say is worked out once. A head
+            # with credentials is not kept.
+            lower = data.lower()
+            request = (service.check_again if b"\nauthorization:" in lower or b"\ncookie:" in lower
+                       else service.check)(data)
+        else:
+            token = read_token(service.policy, data)
+            self.principal = None if token is None else service.policy.access.identify(token)
+            request = service.check_again(data)
+        self.origin, self.rechecked = request.origin, self.started
         return request
 
     def answer(self, request: CheckedRequest, body: bytes) -> None:
@@ -6566,7 +6551,7 @@ class HTTPHandler(RequestHandler):
             self.answer_document(request.head, request.document)
             if not request.document.is_logged:
                 return
-        if self.server.requests.is_on:
+        if self.server.log_format is not None:
             self.log()
 
     def refuse(self, error: HTTPError) -> None:
@@ -6592,12 +6577,12 @@ class HTTPHandler(RequestHandler):
 
     def log(self) -> None:
         """Write the line of a request that has been answered, once, if requests are logged."""
-        log, channel, status = self.server.requests, self.channel, self.status
-        self.status = None
-        if log.is_on and status is not None:
+        channel, status, self.status = self.channel, self.status, None
+        if status is not None:
             value, session = (channel.value, channel.session) if channel else (None, None)
             named = self.head.headers.get("mcp-session-id") if self.head else None
-            log.write(status, self.started, value, self.head, session.id if session else named)
+            log_request(self.server, status, self.started, value, self.head,
+                        session.id if session else named)
 
     def answer_post(self, head: Head, body: bytes) -> None:
         """Answer a POST, which carries one message."""
@@ -6648,7 +6633,7 @@ class HTTPHandler(RequestHandler):
         finally:
             session.channels.discard(channel)
             stream.detach(channel)
-        channel.end()
+        channel.finish(None)
 
     def answer_delete(self, head: Head, body: bytes) -> None:
         """End a legacy session."""
@@ -6691,13 +6676,18 @@ class HTTPHandler(RequestHandler):
         self.send_answer(Answer(200, format_message(document.build(url)), headers,
                                 document.media_type))
 
-    def build_stream_head(self, headers: tuple) -> bytes:
+    def build_stream_head(self, session: Optional[Session]) -> bytes:
         """Return the head of an event stream; one that cannot be chunked ends its connection."""
+        headers = list(STREAM_HEADERS)
         if self.is_http_1_0 or self.server.is_draining:
             self.close_connection = True
-        framing = () if self.is_http_1_0 else (("Transfer-Encoding", "chunked"),)
-        keep = () if self.close_connection else (("Connection", "keep-alive"),)
-        return self.build_head(200, STREAM_HEADERS + keep + framing + headers) + b"\r\n"
+        if not self.close_connection:
+            headers.append(("Connection", "keep-alive"))
+        if not self.is_http_1_0:
+            headers.append(("Transfer-Encoding", "chunked"))
+        if session is not None:
+            headers.append((HEADER_SESSION_ID, session.id))
+        return self.build_head(200, tuple(headers)) + b"\r\n"
 
 
 ANSWER_METHODS = {"POST": HTTPHandler.answer_post, "GET": HTTPHandler.answer_get,
@@ -6736,7 +6726,7 @@ class HTTPService(ThreadedServer):
                              f"without query and fragment, but is {shorten(public_url)}")
         self.mcp = mcp
         self.verbose = verbose
-        self.requests = RequestLog(mcp, log)
+        self.log_format = get_log_format(log)
         own, access = listener, None
         listener = listener or open_listener(host, port)
         try:
@@ -6756,22 +6746,12 @@ class HTTPService(ThreadedServer):
                              frozenset(origin.lower().rstrip("/") for origin in allow_origins),
                              mcp.stream != "never", mcp.keeps_sessions, mcp.limits,
                              documents, access)
-        # Clients repeat their headers to the byte; what they say is worked out once.
-        self._check = functools.lru_cache(maxsize=64)(functools.partial(admit, self.policy))
-
-    def check(self, data: bytes) -> CheckedRequest:
-        """Return what the bytes of a head ask for, or raise HTTPError. No credentials are kept."""
-        if self.policy.access is None:
-            lower = data.lower()
-            return (self._check if b"\nauthorization:" not in lower and b"\ncookie:" not in lower
-                    else self._check.__wrapped__)(data)
-        token = read_token(self.policy, data)
-        principal = None if token is None else self.policy.access.identify(token)
-        return admit(self.policy, data)._replace(principal=principal)
+        self.check_again = functools.partial(admit, self.policy)
+        self.check = functools.lru_cache(maxsize=64)(self.check_again)
 
     def _turn_away(self, request: socket.socket) -> None:
         super()._turn_away(request)
-        self.requests.write(503, None)
+        log_request(self, 503, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what should never happen; the other connections go on."""
@@ -6951,8 +6931,8 @@ class StdioService:
                  log: Optional[str] = None):
         self.session: Optional[Session] = None
         self.is_stopping = False                        # what still comes is not read
-        self._mcp = mcp
-        self._requests = RequestLog(mcp, log)
+        self.mcp = mcp
+        self.log_format = get_log_format(log)
         self._reader = reader
         self._writer = writer
         self._grace_seconds = grace_seconds
@@ -6962,7 +6942,7 @@ class StdioService:
 
     def run(self) -> None:
         """Serve until the input ends or the output is closed."""
-        limit = self._mcp.limits.max_body
+        limit = self.mcp.limits.max_body
         while True:
             line = self._reader.readline(limit + 2)
             if not line or self.is_stopping:
@@ -6997,7 +6977,7 @@ class StdioService:
     def _receive_line(self, line: bytes) -> None:
         """Answer one line; what runs the author's code gets a thread."""
         try:
-            value = parse_json(line, self._mcp.limits.max_depth)
+            value = parse_json(line, self.mcp.limits.max_depth)
         except ValueError as error:
             self._refuse(HTTPError(400, f"Parse error: {error}", code=PARSE_ERROR))
             return
@@ -7005,12 +6985,12 @@ class StdioService:
         for running in self._list_running() if cancelled else ():
             if is_request(running.value) and running.value["id"] in cancelled:
                 running.cancel()
-        channel, limit = StdioChannel(self, value), self._mcp.limits.max_connections
+        channel, limit = StdioChannel(self, value), self.mcp.limits.max_connections
         with self._changed:
             self._running.add(channel)
 
         def answer() -> None:
-            self._finish(channel, self._mcp.receive(value, None, self.session, channel))
+            self._finish(channel, self.mcp.receive(value, None, self.session, channel))
 
         if is_slow(value) and len(self._running) > limit:
             self._finish(channel, build_unserved(value, f"Too many calls: {limit} run here "
@@ -7025,7 +7005,7 @@ class StdioService:
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> Session:
         """Remember the legacy client as long as the process lives, and notify it of changes."""
         self._close_session()
-        mcp = self._mcp
+        mcp = self.mcp
         self.session = Session(None, version, client_info, client_capabilities, mcp.runtime,
                                mcp.limits)
         mcp.listeners.add(self.session)
@@ -7039,7 +7019,7 @@ class StdioService:
 
     def _close_session(self) -> None:
         if self.session is not None:
-            self._mcp.listeners.discard(self.session)
+            self.mcp.listeners.discard(self.session)
             self.session.stream.close()
 
     def _finish(self, channel: StdioChannel, answer: Answer) -> None:
@@ -7049,14 +7029,14 @@ class StdioService:
         if is_first:
             if answer.data and not channel.cancelled:
                 self.write_line(answer.data)
-            self._requests.write(answer.status, channel.started, channel.value)
+            log_request(self, answer.status, channel.started, channel.value)
         with self._changed:
             self._running.discard(channel)
             self._changed.notify_all()
 
     def _refuse(self, error: HTTPError) -> None:
         self.write_line(build_refusal(error).data)
-        self._requests.write(error.status, None)
+        log_request(self, error.status, None)
 
     def write_line(self, data: bytes) -> None:
         """Write one message; a closed output ends nothing but the writing."""
@@ -19186,7 +19166,7 @@ class Relay:
     def left(self) -> float:
         """Wait for more of the answer; TransportError when nobody waits for it with us."""
         sock = self._response.connection.sock
-        while not (getattr(sock, "pending", int)() or is_readable(sock, LOOK_SECONDS)):
+        while not (getattr(sock, "pending", int)() or _is_ready(sock, "in", LOOK_SECONDS)):
             if self._service.stopped.is_set() or is_peer_gone(self._handler.connection):
                 raise TransportError(CLIENT_LEFT)
         return LISTEN_SECONDS
