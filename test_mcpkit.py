@@ -18,6 +18,7 @@ import gc
 import gzip
 import hmac
 import http.client
+import http.server
 import importlib.util
 import io
 import ipaddress
@@ -13864,7 +13865,7 @@ def test_of_a_secret_that_was_cut_off_no_beginning_is_left(size):
 # 26. PROBE RULES
 # =============================================================================================
 class Raw(typing.NamedTuple):
-    """A request or an answer on its way through a Spoiled server."""
+    """A request or an answer on its way through a spoiled server."""
 
     line: typing.Any                 # the method of a request, the status of an answer
     headers: tuple                   # (name, value) pairs as they were sent
@@ -13888,111 +13889,98 @@ class Raw(typing.NamedTuple):
             return value if isinstance(value, dict) else {}
         return {}
 
+    @property
+    def method(self):
+        """The method of a request of the deep checks, whose ids are texts; else None."""
+        is_deep = isinstance(self.message.get("id", ""), str)
+        return self.message.get("method") if is_deep else None
+
     def edit(self, change):
-        """Return an answer whose message was changed in place."""
+        """Return this with its message changed in place."""
         message = self.message
         change(message)
-        head = self.body.partition(b"data: ")
+        head, mark, _ = self.body.partition(b"data: ")
         body = json.dumps(message).encode()
-        return self._replace(body=head[0] + head[1] + body + b"\n\n" if head[1] else body)
+        return self._replace(body=head + mark + body + b"\n\n" if mark else body)
 
 
-class Spoiled:
-    """A server of ours with one thing wrong.
+def forward_to(service, asked):
+    """Return what a server of ours answers to a request."""
+    host, port = service.server_address[:2]
+    with contextlib.closing(http.client.HTTPConnection(host, port, timeout=WAIT)) as connection:
+        connection.putrequest(asked.line, "/mcp", skip_host=True, skip_accept_encoding=True)
+        is_own = asked.find("Host").startswith("127.0.0.1")
+        kept = [pair for pair in asked.headers if pair[0].lower() not in ("host", "content-length")]
+        for name, value in (*kept, ("Content-Length", str(len(asked.body))), (
+                "Host", f"127.0.0.1:{port}" if is_own else asked.find("Host"))):
+            connection.putheader(name, value)
+        connection.endheaders(asked.body)
+        response = connection.getresponse()
+        headers = tuple(pair for pair in response.getheaders() if pair[0].lower() not in (
+            "connection", "content-length", "transfer-encoding", "date", "server"))
+        is_open = "event-stream" in response.getheader("Content-Type", "") and (
+            asked.line == "GET" or asked.message.get("method") == "subscriptions/listen")
+        body = response.read() if not is_open else response.read1(65536) if asked.body else b""
+        return Raw(response.status, headers, body, not is_open)
 
-    Each request goes through `spoil(asked, forward)`, both ways: it returns the answer, which
-    `forward(asked)` gets from the server.
-    """
 
-    def __init__(self, service, spoil):
-        self._service, self._spoil = service, spoil
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/mcp"
-        threading.Thread(target=self._accept, daemon=True).start()
+@contextlib.contextmanager
+def spoiled(service, spoil):
+    """Yield the URL of a server with one thing wrong: `spoil(asked, forward)` gives each answer."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        timeout = WAIT
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._listener.close()
-
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                sock, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
-
-    def _serve(self, sock):
-        with contextlib.suppress(OSError), sock, sock.makefile("rb") as data:
-            sock.settimeout(WAIT)
-            line = data.readline().decode().split()
-            if not line:
-                return                           # the probe looks whether a port is open
-            method = line[0]
-            lines = iter(lambda: data.readline().decode().strip(), "")
-            asked = Raw(method, tuple(tuple(line.split(": ", 1)) for line in lines))
-            asked = asked._replace(body=data.read(int(asked.find("Content-Length") or 0)))
-            answer = self._spoil(asked, self._forward)
-            head = [f"HTTP/1.1 {answer.line} Spoiled", "Connection: close",
-                    *(f"{name}: {value}" for name, value in answer.headers)]
-            sock.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + answer.body)
+        def do_POST(self):
+            size = int(self.headers.get("Content-Length") or 0)
+            answer = spoil(Raw(self.command, tuple(self.headers.items()), self.rfile.read(size)),
+                           functools.partial(forward_to, service))
+            self.send_response(answer.line)
+            for pair in answer.headers:
+                self.send_header(*pair)
+            self.end_headers()
+            self.wfile.write(answer.body)
             if not answer.ends:
-                data.read(1)                     # until the other side has had enough
+                self.rfile.read(1)                   # until the other side has had enough
 
-    def _forward(self, asked):
-        address = self._service.server_address[:2]
-        connection = http.client.HTTPConnection(*address, timeout=WAIT)
-        with contextlib.closing(connection):
-            connection.putrequest(asked.line, "/mcp", skip_host=True, skip_accept_encoding=True)
-            for name, value in asked.headers:
-                if name.lower() not in ("host", "content-length"):
-                    connection.putheader(name, value)
-            host = asked.find("Host")
-            is_own = host.startswith("127.0.0.1")
-            connection.putheader("Host", f"127.0.0.1:{address[1]}" if is_own else host)
-            connection.putheader("Content-Length", str(len(asked.body)))
-            connection.endheaders(asked.body)
-            response = connection.getresponse()
-            headers = tuple(pair for pair in response.getheaders() if pair[0].lower() not in (
-                "connection", "content-length", "transfer-encoding"))
-            is_open = "event-stream" in response.getheader("Content-Type", "") and (
-                asked.line == "GET" or asked.message.get("method") == "subscriptions/listen")
-            body = response.read() if not is_open else (
-                response.read1(65536) if asked.body else b"")
-            return Raw(response.status, headers, body, not is_open)
+        do_GET = do_DELETE = do_OPTIONS = do_POST
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.handle_error = lambda *_: None        # the probe leaves streams in the middle
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        server.shutdown()
 
 
-def is_deep(asked):
-    """Whether a request is one of the deep checks': the others have numbers for ids."""
-    return isinstance(asked.message.get("id"), str)
+def spoil(when, sent=None, edit=None, answer=None, status=None, header=None, data=b"", ends=None):
+    """Spoil what is asked `when(asked)`: the request (`sent`), or what of the answer is given."""
+    def run(asked, forward):
+        if not when(asked):
+            return forward(asked)
+        if answer is not None:
+            return answer
+        got = forward(asked if sent is None else sent(asked))
+        got = got.edit(edit) if edit is not None and got.message else got
+        got = got if header is None else got.with_header(*header)
+        return got._replace(line=status or got.line, body=got.body + data,
+                            ends=got.ends if ends is None else ends)
+    return run
 
 
 def forgiving(name, is_wrong, right):
     """A server that reads a right header where a wrong one is."""
-    def spoil(asked, forward):
-        wrong = asked.body and is_wrong(asked.find(name), asked)
-        return forward(asked.with_header(name, right(asked)) if wrong else asked)
-    return spoil
-
-
-def refusing(is_refused, status=400, body=b"", kind="text/plain"):
-    """A server that refuses what is right, or in the wrong way."""
-    return lambda asked, forward: forward(asked) if not is_refused(asked) else Raw(
-        status, (("Content-Type", kind),), body)
-
-
-def editing(change, when=is_deep):
-    """A server that answers other messages than it should."""
-    def spoil(asked, forward):
-        answer = forward(asked)
-        return answer.edit(change) if when(asked) and answer.message else answer
-    return spoil
+    return spoil(lambda asked: asked.body and is_wrong(asked.find(name), asked),
+                 lambda asked: asked.with_header(name, right(asked)))
 
 
 def editing_result(method, change):
     """A server that answers one method with other results than it should."""
-    return editing(lambda message: change(message["result"]) if "result" in message else None,
-                   lambda asked: is_deep(asked) and asked.message.get("method") == method)
+    def edit(message):
+        if "result" in message:
+            change(message["result"])
+    return spoil(on(method), edit=edit)
 
 
 def editing_tool(change):
@@ -14000,93 +13988,40 @@ def editing_tool(change):
     return editing_result("tools/list", lambda result: change(result["tools"]))
 
 
-def with_status(status, when):
-    """A server that answers with the wrong status."""
-    return lambda asked, forward: forward(asked)._replace(line=status) if when(asked) else (
-        forward(asked))
-
-
-def streaming_on(when):
-    """A server that answers with an event stream, and keeps it open."""
-    def spoil(asked, forward):
-        answer = forward(asked)
-        if not when(asked):
-            return answer
-        answer = answer.with_header("Content-Type", "text/event-stream")
-        return answer.with_header("X-Accel-Buffering", "no")._replace(
-            body=b"data: " + answer.body + b"\n\n", ends=False)
-    return spoil
-
-
-def adding_to_streams(data):
-    """A server with something more on the streams that stay open."""
-    def spoil(asked, forward):
-        answer = forward(asked)
-        return answer if answer.ends else answer._replace(body=answer.body + data)
-    return spoil
-
-
-def is_method(name):
-    return lambda asked: asked.message.get("method") == name
+def on(method):
+    return lambda asked: asked.method == method
 
 
 def with_id(request_id):
     return lambda asked: asked.message.get("id", "none") == request_id
 
 
+def meta_of(message):
+    return message.get("params", {}).get("_meta", {})
+
+
 def version_in(asked):
-    return asked.message.get("params", {}).get("_meta", {}).get(
-        "io.modelcontextprotocol/protocolVersion", "2025-11-25")
+    return meta_of(asked.message).get("io.modelcontextprotocol/protocolVersion", "2025-11-25")
 
 
 def method_in(asked):
     return asked.message["method"]
 
 
-def is_notification(asked):
-    return is_method("notifications/probe")(asked)
+def list_versions(asked):
+    return [value for key, value in asked.headers if key.lower() == "mcp-protocol-version"]
 
 
-def serve_bare(asked, forward):
-    """Serve a request without _meta."""
-    if asked.message.get("params", asked) is asked and is_method("server/discover")(asked):
-        return Raw(200, (("Content-Type", "application/json"),), json.dumps(
-            {"jsonrpc": "2.0", "id": "bare", "result": {"resultType": "complete"}}).encode())
-    return forward(asked)
-
-
-def serve_with_capabilities(asked, forward):
-    """Serve a request whose client says nothing of its capabilities."""
-    message = asked.message
-    meta = message.get("params", {}).get("_meta")
-    if meta is not None and is_deep(asked):
-        meta["io.modelcontextprotocol/clientCapabilities"] = {}
-        asked = asked._replace(body=json.dumps(message).encode())
-    return forward(asked)
-
-
-def serve_first_of_batch(asked, forward):
-    """Answer the first request of a batch and forget the rest."""
-    if asked.body[:1] != b"[":
-        return forward(asked)
-    return forward(asked._replace(body=json.dumps(json.loads(asked.body)[0]).encode()))
-
-
-def serve_any_cursor(asked, forward):
-    """Answer the first page to whatever cursor."""
-    message = asked.message
-    if message.get("params", {}).pop("cursor", None) is not None:
-        asked = asked._replace(body=json.dumps(message).encode())
-    return forward(asked)
+def is_unknown(asked):
+    return version_in(asked) == "1900-01-01"
 
 
 def serve_null_ids(asked, forward):
     """Take null for an id."""
-    message = asked.message
-    if message.get("id", 0) is not None:
+    if asked.message.get("id", 0) is not None:
         return forward(asked)
-    return forward(asked._replace(body=json.dumps({**message, "id": "x"}).encode())).edit(
-        lambda answer: answer.update(id=None))
+    return forward(asked.edit(lambda message: message.update(id="x"))).edit(
+        lambda message: message.update(id=None))
 
 
 def serve_odd_session(asked, forward):
@@ -14098,131 +14033,130 @@ def serve_odd_session(asked, forward):
 
 
 def serve_ended_sessions(asked, forward):
-    """Forget that 404 tells a client to begin anew."""
+    """Forget that 404 tells a client to begin again."""
     answer = forward(asked)
     is_ended = answer.line == 404 and asked.find("Mcp-Session-Id") != "no-such-session"
     return answer._replace(line=400) if is_ended else answer
 
 
-def allow_every_page(asked, forward):
-    """Let every page in that asks before."""
-    answer = forward(asked)
-    return answer if asked.line != "OPTIONS" else (
-        answer.with_header("Access-Control-Allow-Origin", "*"))
+def after(when, **changes):
+    """Spoil what is answered `when(answer)`."""
+    def run(asked, forward):
+        answer = forward(asked)
+        return spoil(lambda _: when(answer), **changes)(asked, lambda _: answer)
+    return run
 
 
-def add_twin(tools):
-    """Name a tool twice."""
-    tools.append(tools[0])
+def add_to_streams(data):
+    return after(lambda answer: not answer.ends, data=data)
 
 
-def answer_plain_text(asked, forward):
-    """Say that JSON is text."""
-    answer = forward(asked)
-    return answer.with_header("Content-Type", "text/plain") if is_deep(asked) and (
-        answer.ends) else answer
+def answering(status=400, body=b"", kind="text/plain"):
+    return Raw(status, (("Content-Type", kind),), body)
 
 
-def lower(name):
-    return lambda asked: name in [key for key, _ in asked.headers]
-
-
-ANY = (lambda asked: True)
 NO_SESSION = (lambda asked: asked.line == "POST" and asked.find("Mcp-Session-Id") is None
-              and not is_method("initialize")(asked))
+              and asked.message.get("method") != "initialize")
+NOTIFIED = (lambda asked: asked.message.get("method") == "notifications/probe")
+JSON = "application/json"
+FIRST_ITEM = {"uri": "/etc/motd"}
 
 # By the rule that is broken, with its era where the two break it in other ways.
 SPOILED = {
-    "discover": editing(lambda message: message["result"].update(supportedVersions=["2031-01-01"]),
-                        with_id("probe-1")),
+    "discover": spoil(with_id("probe-1"), edit=lambda message: message["result"].update(
+        supportedVersions=["2031-01-01"])),
     "server-info": editing_result("server/discover", lambda result: result.pop("_meta")),
-    "initialize": editing(lambda message: message["result"].update(protocolVersion="1"),
-                          with_id("probe-1")),
-    "initialize-unknown": editing(
-        lambda message: message["result"].update(protocolVersion="1900-01-01"),
-        lambda asked: b"1900-01-01" in asked.body),
+    "initialize": spoil(with_id("probe-1"), edit=lambda message: message["result"].update(
+        protocolVersion="1")),
+    "initialize-unknown": spoil(lambda asked: b"1900-01-01" in asked.body, edit=lambda message: (
+        message["result"].update(protocolVersion="1900-01-01"))),
     "ping": editing_result("ping", lambda result: result.update(ok=True)),
     "lists-answer": editing_result("prompts/list", lambda result: result.pop("prompts")),
-    "version-missing": forgiving("MCP-Protocol-Version", lambda value, _: value is None,
-                                 version_in),
-    "version-mismatch": forgiving("MCP-Protocol-Version", lambda value, asked: [
-        value for key, value in asked.headers if key.lower() == "mcp-protocol-version"] == [
-            "2025-11-25"], version_in),
-    "version-repeated": forgiving("MCP-Protocol-Version", lambda value, asked: len([
-        key for key, _ in asked.headers if key.lower() == "mcp-protocol-version"]) == 2,
-        version_in),
-    "version-unknown": with_status(200, lambda asked: version_in(asked) == "1900-01-01"),
-    "version-list": editing(lambda message: message["error"]["data"].pop("supported"),
-                            lambda asked: version_in(asked) == "1900-01-01"),
+    "version-missing": forgiving("MCP-Protocol-Version", lambda value, _: not value, version_in),
+    "version-mismatch": forgiving("MCP-Protocol-Version", lambda _, asked: list_versions(
+        asked) == ["2025-11-25"], version_in),
+    "version-repeated": forgiving("MCP-Protocol-Version", lambda _, asked: len(list_versions(
+        asked)) == 2, version_in),
+    "version-unknown": spoil(is_unknown, status=200),
+    "version-list": spoil(is_unknown, edit=lambda message: message["error"].pop("data")),
     "version-header": forgiving("MCP-Protocol-Version", lambda value, _: value == "1900-01-01",
                                 version_in),
-    "version-assumed": refusing(lambda asked: is_method("ping")(asked) and asked.find(
-        "MCP-Protocol-Version") is None),
-    "method-missing": forgiving("Mcp-Method", lambda value, asked: value is None and is_deep(asked),
+    "version-assumed": spoil(lambda asked: asked.method == "ping" and not list_versions(asked),
+                             answer=answering()),
+    "method-missing": forgiving("Mcp-Method", lambda value, asked: value is None and asked.method,
                                 method_in),
     "method-mismatch": forgiving("Mcp-Method", lambda value, _: value == "tools/list", method_in),
     "method-case": forgiving("Mcp-Method", lambda value, _: value == "SERVER/DISCOVER", method_in),
-    "header-names": refusing(lower("mcp-method")),
-    "meta-missing": serve_bare,
-    "capabilities-missing": serve_with_capabilities,
-    "session-ignored": refusing(lambda asked: asked.find("Mcp-Session-Id"), 404),
-    "id-echo": editing(lambda message: message.update(id="0"), with_id(0)),
+    "header-names": spoil(lambda asked: "mcp-method" in dict(asked.headers), answer=answering()),
+    "meta-missing": spoil(with_id("bare"), answer=answering(200, json.dumps(
+        {"jsonrpc": "2.0", "id": "bare", "result": {"resultType": "complete"}}).encode(), JSON)),
+    "capabilities-missing": spoil(lambda asked: asked.method and meta_of(asked.message), (
+        lambda asked: asked.edit(lambda message: meta_of(message).update(
+            {"io.modelcontextprotocol/clientCapabilities": {}})))),
+    "session-ignored": spoil(lambda asked: asked.find("Mcp-Session-Id"), answer=answering(404)),
+    "id-echo": spoil(with_id(0), edit=lambda message: message.update(id="0")),
     "id-null": serve_null_ids,
-    "legacy-method-unknown": editing(lambda message: message["error"].update(code=-32600),
-                                     is_method("probe/unknown")),
-    "modern-method-unknown": with_status(200, is_method("probe/unknown")),
-    "error-id": editing(lambda message: message.update(id=None), with_id("mine")),
-    "bad-json": editing(lambda message: message["error"].update(code=-32600),
-                        lambda asked: asked.body[-2:] == b", "),
-    "batch": serve_first_of_batch,
-    "notification": with_status(200, is_notification),
-    "response": refusing(with_id("no-such-request"), 200, b"{}", "application/json"),
-    "answer-type": answer_plain_text,
-    "accept-case": refusing(lambda asked: "JSON" in (asked.find("Accept") or ""), 406),
-    "content-type-charset": refusing(lambda asked: "charset" in (
-        asked.find("Content-Type") or ""), 415),
+    "legacy-method-unknown": spoil(on("probe/unknown"), edit=lambda message: message[
+        "error"].update(code=-32600)),
+    "modern-method-unknown": spoil(on("probe/unknown"), status=200),
+    "error-id": spoil(with_id("mine"), edit=lambda message: message.update(id=None)),
+    "bad-json": spoil(lambda asked: asked.body[-2:] == b", ", edit=lambda message: message[
+        "error"].update(code=-32600)),
+    "batch": spoil(lambda asked: asked.body[:1] == b"[", lambda asked: asked._replace(
+        body=json.dumps(json.loads(asked.body)[0]).encode())),
+    "notification": spoil(NOTIFIED, status=200),
+    "response": spoil(with_id("no-such-request"), answer=answering(200, b"{}", JSON)),
+    "accept-case": spoil(lambda asked: "JSON" in (asked.find("Accept") or ""),
+                         answer=answering(406)),
+    "content-type-charset": spoil(lambda asked: "charset" in (asked.find("Content-Type") or ""),
+                                  answer=answering(415)),
     "origin": forgiving("Origin", lambda value, _: value, lambda asked: None),
-    "preflight": allow_every_page,
+    "preflight": spoil(lambda asked: asked.line == "OPTIONS",
+                       header=("Access-Control-Allow-Origin", "*")),
     "host": forgiving("Host", lambda value, _: True, lambda asked: "127.0.0.1"),
-    "get": refusing(lambda asked: asked.line == "GET", 404),
-    "get-refused": lambda asked, forward: Raw(400, ()) if asked.line == "GET" else forward(
-        asked) if not is_method("server/discover")(asked) else forward(asked).edit(
-            lambda message: message.get("result", {}).update(supportedVersions=["2026-07-28"])),
-    "last-event-id": refusing(lambda asked: asked.find("Last-Event-ID")),
+    "get": spoil(lambda asked: asked.line == "GET", answer=answering(404)),
+    "get-refused": lambda asked, forward: answering() if asked.line == "GET" else editing_result(
+        "server/discover", lambda result: result.update(supportedVersions=["2026-07-28"]))(
+            asked, forward),
+    "last-event-id": spoil(lambda asked: asked.find("Last-Event-ID"), answer=answering()),
     "session-id": serve_odd_session,
-    "session-missing": refusing(NO_SESSION, 403),
-    "session-unknown": with_status(400, lambda asked: asked.find(
-        "Mcp-Session-Id") == "no-such-session"),
+    "session-missing": spoil(NO_SESSION, answer=answering(403)),
+    "session-unknown": spoil(lambda asked: asked.find("Mcp-Session-Id") == "no-such-session",
+                             status=400),
     "session-ended": serve_ended_sessions,
-    "listen": editing(lambda message: message["params"]["_meta"].update(
-        {"io.modelcontextprotocol/subscriptionId": 1}), with_id("listen")),
-    "listen-open": lambda asked, forward: forward(asked)._replace(ends=True),
+    "listen": spoil(with_id("listen"), edit=lambda message: meta_of(message).update(
+        {"io.modelcontextprotocol/subscriptionId": 1})),
+    "listen-open": after(lambda answer: True, ends=True),
     "pages-end": editing_result("tools/list", lambda result: result.update(nextCursor="on")),
-    "cursor-invalid": serve_any_cursor,
+    "cursor-invalid": spoil(lambda asked: "cursor" in asked.message.get("params", {}), (
+        lambda asked: asked.edit(lambda message: message["params"].pop("cursor")))),
     "cache-hints": editing_result("prompts/list", lambda result: result.pop("ttlMs")),
     "resources": editing_result("resources/list", lambda result: result["resources"][0].update(
-        uri="/etc/motd")),
+        FIRST_ITEM)),
     "prompts": editing_result("prompts/list", lambda result: result["prompts"].append({})),
     "tool-names": editing_tool(lambda tools: tools[0].update(name="add it")),
-    "tool-names-unique": editing_tool(add_twin),
+    "tool-names-unique": editing_tool(lambda tools: tools.append(tools[0])),
     "tool-schemas": editing_tool(lambda tools: tools[0]["inputSchema"].update(required="a")),
     "header-parameters": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"][
         "a"].update({"x-mcp-header": ""})),
     "schema-references": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"].update(
         a={"$ref": "http://127.0.0.1:9/x.json"})),
-    "stream-framing": adding_to_streams(b'{"jsonrpc": "2.0"}\n\n'),
-    "stream-messages": adding_to_streams(b"data: hello\n\n"),
-    "stream-requests": adding_to_streams(event(call("roots/list"))),
-    "stream-logs": adding_to_streams(event({"jsonrpc": "2.0", "method": "notifications/message"})),
-    "stream-ends": streaming_on(with_id("")),
-    "stream-buffering": lambda asked, forward: forward(asked).with_header(
-        "X-Accel-Buffering", None),
+    "stream-framing": add_to_streams(b'{"jsonrpc": "2.0"}\n\n'),
+    "stream-messages": add_to_streams(b"data: hello\n\n"),
+    "stream-requests": add_to_streams(event(call("roots/list"))),
+    "stream-logs": add_to_streams(event({"jsonrpc": "2.0", "method": "notifications/message"})),
+    "stream-ends": lambda asked, forward: forward(asked) if asked.message.get(
+        "id") != "" else Raw(200, (("Content-Type", "text/event-stream"), (
+            "X-Accel-Buffering", "no")), b"data: " + forward(asked).body + b"\n\n", False),
+    "stream-buffering": after(lambda answer: True, header=("X-Accel-Buffering", None)),
+    "answer-type": lambda asked, forward: after(
+        lambda answer: answer.ends, header=("Content-Type", "text/plain"))(
+            asked, forward) if asked.method else forward(asked),
     "result-type": editing_result("prompts/list", lambda result: result.pop("resultType")),
-    "error-shape": editing(lambda message: message["error"].update(message=5), with_id("mine")),
-    "error-codes": refusing(is_notification, 400, json.dumps(
-        {"jsonrpc": "2.0", "error": {"code": -32050, "message": ""}}).encode(),
-        "application/json"),
-    "utf-8": refusing(is_notification, 400, b'"\xff"', "application/json"),
+    "error-shape": spoil(with_id("mine"), edit=lambda message: message["error"].update(message=5)),
+    "error-codes": spoil(NOTIFIED, answer=answering(400, json.dumps(
+        {"jsonrpc": "2.0", "error": {"code": -32050, "message": ""}}).encode(), JSON)),
+    "utf-8": spoil(NOTIFIED, answer=answering(400, b'"\xff"', JSON)),
 }
 
 RULES_OF_ERAS = [(era, rule.id) for era in ("legacy", "modern") for rule in mcpkit.RULES
@@ -14234,12 +14168,12 @@ def quick(monkeypatch):
     monkeypatch.setattr(mcpkit, "PROBE_LISTEN_SECONDS", 0.05)
 
 
-def probe_spoiled(spoil, era):
+def probe_spoiled(change, era, **options):
     """Return what the deep checks find in a server that is spoiled."""
     server = build_sample_server(sessions=True)
-    with quiet_log(server), mcpkit.HTTPService(server, port=0) as service, Spoiled(
-            service, spoil) as spoiled:
-        return mcpkit.probe(spoiled.url, era=era, deep=True, timeout=WAIT)
+    with quiet_log(server), mcpkit.HTTPService(server, port=0) as service, spoiled(
+            service, change) as url:
+        return mcpkit.probe(url, era=era, deep=True, timeout=WAIT, **options)
 
 
 @pytest.mark.parametrize("era, rule", RULES_OF_ERAS, ids=map("-".join, RULES_OF_ERAS))
@@ -14253,16 +14187,13 @@ def test_a_server_that_breaks_one_rule_fails_that_check_and_no_other(era, rule, 
     assert ("but breaks 1 MUST rule" in report["headline"]["message"]) == (level == "MUST")
 
 
-def test_what_is_between_changes_nothing_where_nothing_is_spoiled(quick):
-    for era in ("legacy", "modern"):
-        report = probe_spoiled(lambda asked, forward: forward(asked), era)
-        assert report["verdict"] == "pass"
-        assert {check["status"] for check in report["checks"]} <= {"ok", "skipped"}
+def test_the_readme_says_how_many_rules_there_are():
+    assert f"against {len(mcpkit.RULES)} rules of the specification" in README
 
 
-def test_our_own_servers_keep_every_rule_of_both_eras(quick, tmp_path):
+def test_our_own_servers_keep_every_rule_of_both_eras(quick):
     servers = [load_sample(name) for name in ("everything_server.py", "notes.py")]
-    for server in (*servers, mcpkit.build_pong_server(), build_sample_server(stream="always")):
+    for server in (*servers, build_sample_server(stream="always")):
         with mcpkit.HTTPService(server, port=0) as service:
             report = mcpkit.probe(service.url, deep=True, timeout=WAIT)
         assert [check for check in report["checks"]
@@ -14271,30 +14202,17 @@ def test_our_own_servers_keep_every_rule_of_both_eras(quick, tmp_path):
             assert report["eras"][era]["levels"]["MUST"]["ok"] >= 20
 
 
-def test_the_rules_are_told_apart_and_say_what_to_do():
-    assert len({rule.id for rule in mcpkit.RULES}) == len(mcpkit.RULES) >= 40
-    assert f"against {len(mcpkit.RULES)} rules of the specification" in README
-    for rule in mcpkit.RULES:
-        assert rule.level in ("MUST", "SHOULD") and rule.about or rule.check.about
-        assert rule.hint or rule.check.hint
-        assert rule.legacy or rule.modern
-
-
 def test_the_deep_checks_run_and_read_nothing_of_the_servers(sample):
     methods = set()
-    mcpkit.probe(sample.url, deep=True, observe=lambda exchange: methods.add(
-        json.loads(exchange.request_body)["method"] if exchange.request_body[:1] == b"{"
-        and b'"method"' in exchange.request_body else exchange.method))
-    assert "subscriptions/listen" in methods
-    assert not methods & {"tools/call", "resources/read", "prompts/get", "completion/complete"}
+    mcpkit.probe(sample.url, deep=True, observe=lambda exchange: methods.update(re.findall(
+        rb'"method":"([a-z/]+)"', exchange.request_body)))
+    assert b"subscriptions/listen" in methods
+    assert not methods & {b"tools/call", b"resources/read", b"prompts/get", b"completion/complete"}
 
 
 def test_the_deep_checks_end_when_the_time_is_used_up():
-    def answer(asked):
-        is_ping = asked.message.get("method") == "ping"
-        return stay_open() if is_ping else legacy_peer(asked)
-
-    with Peer(answer) as peer:
+    with Peer(lambda asked: stay_open() if asked.message.get("method") == "ping" else legacy_peer(
+            asked)) as peer:
         report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=1.0)
     assert find_check(report, "legacy-ping")["status"] == "fail"
     assert "time is used up" in find_check(report, "legacy-id-echo")["message"]
@@ -14334,8 +14252,6 @@ def test_the_deep_checks_end_with_a_report_whatever_is_answered(case, era):
     with Peer(answer) as peer:
         report = mcpkit.probe(peer.url, era=era, deep=True, timeout=WAIT)
     assert report["eras"][era]["levels"]["MUST"]["broken"] >= 1
-    for build in (mcpkit.format_report, mcpkit.format_html, mcpkit.format_junit):
-        assert "\x1b" not in build(report)
 
 
 def old_peer(asked, **answers):
@@ -14344,23 +14260,16 @@ def old_peer(asked, **answers):
     return legacy_peer(asked, **answers).replace(b"2025-06-18", b"2025-03-26")
 
 
-def test_a_server_of_an_older_revision_is_held_to_no_later_rule():
-    with Peer(old_peer) as peer:
-        report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
-    skipped = {check["id"][7:]: check["message"] for check in report["checks"]
-               if "(since 20" in check["message"]}
-    assert set(skipped) == {"version-header", "version-assumed", "batch", "origin", "preflight",
-                            "tool-names", "tool-names-unique"}
-    assert skipped["batch"] == "a batch of two requests (since 2025-06-18)"
-
-
-def test_the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault():
+def test_a_server_of_an_older_revision_is_held_to_no_later_rule_and_its_pages_are_read_to_a_limit():
     def list_tools(asked):
         page = int(asked.message.get("params", {}).get("cursor", 0))
         return http_answer(result(asked, {"tools": [], "nextCursor": str(page + 1)}))
 
     with Peer(lambda asked: old_peer(asked, tools_list=list_tools)) as peer:
         report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
+    assert {check["id"][7:] for check in report["checks"] if "(since 20" in check["message"]} == {
+        "version-header", "version-assumed", "batch", "origin", "preflight", "tool-names",
+        "tool-names-unique"}
     assert find_check(report, "legacy-pages-end")["status"] == "ok"
     assert 50 <= peer.methods.count("tools/list") < 60
 
@@ -14372,15 +14281,8 @@ def test_no_session_is_left_open_by_the_deep_checks(notes):
 
 def test_headers_that_are_given_go_with_the_deep_checks_but_for_those_that_they_are_about(quick):
     asked = []
-
-    def note(request, forward):
-        asked.append(request)
-        return forward(request)
-
-    server = build_sample_server()
-    with mcpkit.HTTPService(server, port=0) as service, Spoiled(service, note) as spoiled:
-        report = mcpkit.probe(spoiled.url, era="modern", deep=True, timeout=WAIT, headers={
-            "X-Api-Key": "a:b", "Origin": "http://localhost"})
+    report = probe_spoiled(lambda request, forward: asked.append(request) or forward(request),
+                           "modern", headers={"X-Api-Key": "a:b", "Origin": "http://localhost"})
     assert report["verdict"] == "pass" and all(raw.find("X-Api-Key") == "a:b" for raw in asked)
     origins = [[value for name, value in raw.headers if name.lower() == "origin"] for raw in asked]
     assert ["http://localhost"] in origins and ["http://mcpkit-probe.invalid"] in origins
@@ -14389,7 +14291,7 @@ def test_headers_that_are_given_go_with_the_deep_checks_but_for_those_that_they_
 
 def test_the_deep_checks_are_for_urls():
     with pytest.raises(UsageError, match="HTTP"):
-        mcpkit.probe(["python3"], deep=True)
+        mcpkit.probe([*PROGRAM, "serve", "--stdio"], deep=True)
 
 
 # =============================================================================================
