@@ -13954,7 +13954,7 @@ def spoiled(service, spoil):
         server.shutdown()
 
 
-def spoil(when, sent=None, edit=None, answer=None, status=None, header=None, data=b"", ends=None):
+def wrong(when, sent=None, edit=None, answer=None, status=None, header=None, data=b"", ends=None):
     """Spoil what is asked `when(asked)`: the request (`sent`), or what of the answer is given."""
     def run(asked, forward):
         if not when(asked):
@@ -13971,7 +13971,7 @@ def spoil(when, sent=None, edit=None, answer=None, status=None, header=None, dat
 
 def forgiving(name, is_wrong, right):
     """A server that reads a right header where a wrong one is."""
-    return spoil(lambda asked: asked.body and is_wrong(asked.find(name), asked),
+    return wrong(lambda asked: asked.body and is_wrong(asked.find(name), asked),
                  lambda asked: asked.with_header(name, right(asked)))
 
 
@@ -13980,7 +13980,7 @@ def editing_result(method, change):
     def edit(message):
         if "result" in message:
             change(message["result"])
-    return spoil(on(method), edit=edit)
+    return wrong(on(method), edit=edit)
 
 
 def editing_tool(change):
@@ -14043,7 +14043,7 @@ def after(when, **changes):
     """Spoil what is answered `when(answer)`."""
     def run(asked, forward):
         answer = forward(asked)
-        return spoil(lambda _: when(answer), **changes)(asked, lambda _: answer)
+        return wrong(lambda _: when(answer), **changes)(asked, lambda _: answer)
     return run
 
 
@@ -14058,17 +14058,16 @@ def answering(status=400, body=b"", kind="text/plain"):
 NO_SESSION = (lambda asked: asked.line == "POST" and asked.find("Mcp-Session-Id") is None
               and asked.message.get("method") != "initialize")
 NOTIFIED = (lambda asked: asked.message.get("method") == "notifications/probe")
-JSON = "application/json"
-FIRST_ITEM = {"uri": "/etc/motd"}
+JSON_KIND = "application/json"
 
 # By the rule that is broken, with its era where the two break it in other ways.
 SPOILED = {
-    "discover": spoil(with_id("probe-1"), edit=lambda message: message["result"].update(
+    "discover": wrong(with_id("probe-1"), edit=lambda message: message["result"].update(
         supportedVersions=["2031-01-01"])),
     "server-info": editing_result("server/discover", lambda result: result.pop("_meta")),
-    "initialize": spoil(with_id("probe-1"), edit=lambda message: message["result"].update(
+    "initialize": wrong(with_id("probe-1"), edit=lambda message: message["result"].update(
         protocolVersion="1")),
-    "initialize-unknown": spoil(lambda asked: b"1900-01-01" in asked.body, edit=lambda message: (
+    "initialize-unknown": wrong(lambda asked: b"1900-01-01" in asked.body, edit=lambda message: (
         message["result"].update(protocolVersion="1900-01-01"))),
     "ping": editing_result("ping", lambda result: result.update(ok=True)),
     "lists-answer": editing_result("prompts/list", lambda result: result.pop("prompts")),
@@ -14077,62 +14076,63 @@ SPOILED = {
         asked) == ["2025-11-25"], version_in),
     "version-repeated": forgiving("MCP-Protocol-Version", lambda _, asked: len(list_versions(
         asked)) == 2, version_in),
-    "version-unknown": spoil(is_unknown, status=200),
-    "version-list": spoil(is_unknown, edit=lambda message: message["error"].pop("data")),
+    "version-unknown": wrong(is_unknown, status=200),
+    "version-list": wrong(is_unknown, edit=lambda message: message["error"].pop("data")),
     "version-header": forgiving("MCP-Protocol-Version", lambda value, _: value == "1900-01-01",
                                 version_in),
-    "version-assumed": spoil(lambda asked: asked.method == "ping" and not list_versions(asked),
+    "version-assumed": wrong(lambda asked: asked.method == "ping" and not list_versions(asked),
                              answer=answering()),
     "method-missing": forgiving("Mcp-Method", lambda value, asked: value is None and asked.method,
                                 method_in),
     "method-mismatch": forgiving("Mcp-Method", lambda value, _: value == "tools/list", method_in),
     "method-case": forgiving("Mcp-Method", lambda value, _: value == "SERVER/DISCOVER", method_in),
-    "header-names": spoil(lambda asked: "mcp-method" in dict(asked.headers), answer=answering()),
-    "meta-missing": spoil(with_id("bare"), answer=answering(200, json.dumps(
-        {"jsonrpc": "2.0", "id": "bare", "result": {"resultType": "complete"}}).encode(), JSON)),
-    "capabilities-missing": spoil(lambda asked: asked.method and meta_of(asked.message), (
+    "header-names": wrong(lambda asked: "mcp-method" in dict(asked.headers), answer=answering()),
+    "meta-missing": wrong(with_id("bare"), answer=answering(200, json.dumps(
+        {"jsonrpc": "2.0", "id": "bare", "result": {"resultType": "complete"}}).encode(),
+        JSON_KIND)),
+    "capabilities-missing": wrong(lambda asked: asked.method and meta_of(asked.message), (
         lambda asked: asked.edit(lambda message: meta_of(message).update(
             {"io.modelcontextprotocol/clientCapabilities": {}})))),
-    "session-ignored": spoil(lambda asked: asked.find("Mcp-Session-Id"), answer=answering(404)),
-    "id-echo": spoil(with_id(0), edit=lambda message: message.update(id="0")),
+    "session-ignored": wrong(lambda asked: asked.find("Mcp-Session-Id"), answer=answering(404)),
+    "id-echo": wrong(with_id(0), edit=lambda message: message.update(id="0")),
     "id-null": serve_null_ids,
-    "legacy-method-unknown": spoil(on("probe/unknown"), edit=lambda message: message[
+    "legacy-method-unknown": wrong(on("probe/unknown"), edit=lambda message: message[
         "error"].update(code=-32600)),
-    "modern-method-unknown": spoil(on("probe/unknown"), status=200),
-    "error-id": spoil(with_id("mine"), edit=lambda message: message.update(id=None)),
-    "bad-json": spoil(lambda asked: asked.body[-2:] == b", ", edit=lambda message: message[
+    "modern-method-unknown": wrong(on("probe/unknown"), status=200),
+    "error-id": wrong(with_id("mine"), edit=lambda message: message.update(id=None)),
+    "bad-json": wrong(lambda asked: asked.body[-2:] == b", ", edit=lambda message: message[
         "error"].update(code=-32600)),
-    "batch": spoil(lambda asked: asked.body[:1] == b"[", lambda asked: asked._replace(
+    "batch": wrong(lambda asked: asked.body[:1] == b"[", lambda asked: asked._replace(
         body=json.dumps(json.loads(asked.body)[0]).encode())),
-    "notification": spoil(NOTIFIED, status=200),
-    "response": spoil(with_id("no-such-request"), answer=answering(200, b"{}", JSON)),
-    "accept-case": spoil(lambda asked: "JSON" in (asked.find("Accept") or ""),
+    "notification": wrong(NOTIFIED, status=200),
+    "response": wrong(with_id("no-such-request"), answer=answering(200, b"{}", JSON_KIND)),
+    "accept-case": wrong(lambda asked: "JSON" in (asked.find("Accept") or ""),
                          answer=answering(406)),
-    "content-type-charset": spoil(lambda asked: "charset" in (asked.find("Content-Type") or ""),
+    "content-type-charset": wrong(lambda asked: "charset" in (asked.find("Content-Type") or ""),
                                   answer=answering(415)),
     "origin": forgiving("Origin", lambda value, _: value, lambda asked: None),
-    "preflight": spoil(lambda asked: asked.line == "OPTIONS",
+    "preflight": wrong(lambda asked: asked.line == "OPTIONS",
                        header=("Access-Control-Allow-Origin", "*")),
     "host": forgiving("Host", lambda value, _: True, lambda asked: "127.0.0.1"),
-    "get": spoil(lambda asked: asked.line == "GET", answer=answering(404)),
+    "get": wrong(lambda asked: asked.line == "GET", answer=answering(404)),
     "get-refused": lambda asked, forward: answering() if asked.line == "GET" else editing_result(
         "server/discover", lambda result: result.update(supportedVersions=["2026-07-28"]))(
             asked, forward),
-    "last-event-id": spoil(lambda asked: asked.find("Last-Event-ID"), answer=answering()),
+    "last-event-id": wrong(lambda asked: asked.find("Last-Event-ID"), answer=answering()),
     "session-id": serve_odd_session,
-    "session-missing": spoil(NO_SESSION, answer=answering(403)),
-    "session-unknown": spoil(lambda asked: asked.find("Mcp-Session-Id") == "no-such-session",
+    "session-missing": wrong(NO_SESSION, answer=answering(403)),
+    "session-unknown": wrong(lambda asked: asked.find("Mcp-Session-Id") == "no-such-session",
                              status=400),
     "session-ended": serve_ended_sessions,
-    "listen": spoil(with_id("listen"), edit=lambda message: meta_of(message).update(
+    "listen": wrong(with_id("listen"), edit=lambda message: meta_of(message).update(
         {"io.modelcontextprotocol/subscriptionId": 1})),
     "listen-open": after(lambda answer: True, ends=True),
     "pages-end": editing_result("tools/list", lambda result: result.update(nextCursor="on")),
-    "cursor-invalid": spoil(lambda asked: "cursor" in asked.message.get("params", {}), (
+    "cursor-invalid": wrong(lambda asked: "cursor" in asked.message.get("params", {}), (
         lambda asked: asked.edit(lambda message: message["params"].pop("cursor")))),
     "cache-hints": editing_result("prompts/list", lambda result: result.pop("ttlMs")),
     "resources": editing_result("resources/list", lambda result: result["resources"][0].update(
-        FIRST_ITEM)),
+        {"uri": "/etc/motd"})),
     "prompts": editing_result("prompts/list", lambda result: result["prompts"].append({})),
     "tool-names": editing_tool(lambda tools: tools[0].update(name="add it")),
     "tool-names-unique": editing_tool(lambda tools: tools.append(tools[0])),
@@ -14153,10 +14153,10 @@ SPOILED = {
         lambda answer: answer.ends, header=("Content-Type", "text/plain"))(
             asked, forward) if asked.method else forward(asked),
     "result-type": editing_result("prompts/list", lambda result: result.pop("resultType")),
-    "error-shape": spoil(with_id("mine"), edit=lambda message: message["error"].update(message=5)),
-    "error-codes": spoil(NOTIFIED, answer=answering(400, json.dumps(
-        {"jsonrpc": "2.0", "error": {"code": -32050, "message": ""}}).encode(), JSON)),
-    "utf-8": spoil(NOTIFIED, answer=answering(400, b'"\xff"', JSON)),
+    "error-shape": wrong(with_id("mine"), edit=lambda message: message["error"].update(message=5)),
+    "error-codes": wrong(NOTIFIED, answer=answering(400, json.dumps(
+        {"jsonrpc": "2.0", "error": {"code": -32050, "message": ""}}).encode(), JSON_KIND)),
+    "utf-8": wrong(NOTIFIED, answer=answering(400, b'"\xff"', JSON_KIND)),
 }
 
 RULES_OF_ERAS = [(era, rule.id) for era in ("legacy", "modern") for rule in mcpkit.RULES
