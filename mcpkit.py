@@ -93,11 +93,12 @@ from typing import get_args, get_origin, get_type_hints
 
 __version__ = "0.1.0"
 __all__ = [
-    "Auth", "Client", "Context", "Elicitation", "Elicited", "Exchange", "GrantError", "HTTPError",
-    "MCPError", "MCPKitError", "Network", "OAuth", "Principal", "ProtocolError", "QuestionError",
-    "Roots", "SSEEvent", "SSEParser", "Sampling", "SchemaError", "Server", "TokenExchange",
-    "TokenFile", "ToolError", "ToolResult", "TransportError", "UsageError", "format_transcript",
-    "main", "parse_transcript", "probe", "schema_errors",
+    "Auth", "Client", "Context", "Elicitation", "Elicited", "Exchange", "GrantError",
+    "HTTPError", "HTTPService", "MCPError", "MCPKitError", "Network", "OAuth", "Principal",
+    "ProtocolError", "QuestionError", "Roots", "SSEEvent", "SSEParser", "Sampling",
+    "SchemaError", "Server", "StdioService", "TokenExchange", "TokenFile", "ToolError",
+    "ToolResult", "TransportError", "UsageError", "format_transcript", "main",
+    "parse_transcript", "probe", "schema_errors",
 ]
 
 

@@ -4064,13 +4064,6 @@ def test_a_tool_call_gives_the_result_that_its_return_value_means(case):
     assert receive(build_sample_server(), request)["result"] == result
 
 
-def test_a_number_is_structured_content_in_the_modern_era():
-    request = call("tools/call", {"name": "add", "arguments": {"a": 2}, "_meta": META})
-    result = receive(build_sample_server(), request)["result"]
-    assert result["structuredContent"] == 3 and result["resultType"] == "complete"
-    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "sample"
-
-
 @pytest.mark.parametrize("name", ["crash", "leave", "infinite", "lie"])
 def test_what_a_tool_does_wrong_is_logged_here_and_says_nothing_there(name):
     server = build_sample_server()
@@ -4383,82 +4376,32 @@ def test_a_tool_tells_only_what_was_asked_for_and_progress_only_grows(case):
             for message in channel.sent] == told
 
 
-def test_the_ids_of_an_instances_sessions_begin_with_its_name_and_cannot_be_guessed():
-    with mcpkit.HTTPService(Server("x", sessions=True, instance="eu-1"), port=0) as service:
-        first, second = open_session(service), open_session(service)
-        assert re.fullmatch("eu-1[.][0-9a-f]{32}", first) and first != second
-        assert ask(service, call("ping"), Mcp_Session_Id=first).status == 200
-        assert ask(service, call("ping"), Mcp_Session_Id=first.replace("eu-1", "eu-2")).status == 404
-
-
-def test_a_session_of_another_instance_is_404_so_that_its_client_begins_anew():
-    with contextlib.ExitStack() as stack:
-        one, two = (stack.enter_context(mcpkit.HTTPService(
-            Server("x", sessions=True, instance=name), port=0)) for name in ("a", "b"))
-        reply = ask(two, call("ping"), Mcp_Session_Id=open_session(one))
-        assert reply.status == 404 and "initialize" in reply.json["error"]["message"]
-
-
 @pytest.mark.parametrize("name", ["", "a.b", "a b", "\u00e4", "a" * 33, "a\n", "a/b", 5])
 def test_a_name_of_an_instance_that_no_proxy_could_match_is_a_mistake_that_is_told(name):
     with pytest.raises(UsageError, match="1 to 32 letters, digits, _ or -"):
         Server("x", instance=name)
 
 
-@table("session_id, shown", {
-    "one": ("0123456789", "01234567"), "one of an instance": ("eu-1.0123456789", "eu-1.01234567"),
-    "a short one": ("a.", "a."), "one of somebody else": ("x" * 33 + ".0123456789", "xxxxxxxx"),
-    "one with controls": ("a.\n\x1b", "a.\\n\\x1b")})
-def test_the_log_shows_the_instance_of_a_session_and_the_start_of_its_id(session_id, shown):
-    assert mcpkit.shorten_session_id(session_id) == shown
-
-
 def test_sessions_expire_make_room_and_are_kept_by_use():
     now = [0.0]
-    ids = iter(f"s{number}" for number in range(100))
-    runtime = mcpkit.system_runtime()._replace(now=lambda: now[0], new_id=lambda: next(ids))
-    sessions = mcpkit.Sessions(runtime, mcpkit.Limits(max_sessions=2, session_seconds=10))
-    first, second = (sessions.create("2025-11-25", {}, {}) for _ in range(2))
-    now[0] = 5
-    assert sessions.find(first.id) is first
-    third = sessions.create("2025-11-25", {}, {})
-    assert sessions.find(second.id) is None and sessions.find(third.id) is third
-    now[0] = 14
-    assert sessions.find(first.id) is first
-    now[0] = 25
-    assert sessions.find(first.id) is None and sessions.find(None) is None
-    fourth = sessions.create("2025-11-25", {}, {})
-    assert len(sessions) == 1
-    assert sessions.delete(fourth.id) and not sessions.delete(fourth.id)
+    runtime = Server("x").runtime._replace(now=lambda: now[0])
+    server = Server("x", sessions=True, max_sessions=2, session_seconds=10, instance="eu-1",
+                    runtime=runtime)
+    with mcpkit.HTTPService(server, port=0) as service:
+        def is_alive(session_id):
+            return ask(service, call("ping"), Mcp_Session_Id=session_id).status == 200
 
-
-def test_a_listening_session_does_not_expire_and_is_no_hindrance_to_making_room():
-    now = [0.0]
-    runtime = mcpkit.system_runtime()._replace(now=lambda: now[0])
-    sessions = mcpkit.Sessions(runtime, mcpkit.Limits(max_sessions=2, session_seconds=10))
-    listening, idle = (sessions.create("2025-11-25", {}, {}) for _ in range(2))
-    listening.channels.add(RecordingChannel())
-    now[0] = 20
-    new = sessions.create("2025-11-25", {}, {})
-    assert sessions.find(listening.id) is listening and sessions.find(idle.id) is None
-    newest = sessions.create("2025-11-25", {}, {})
-    assert len(sessions) == 2 and sessions.find(newest.id) is newest
-    assert sessions.find(new.id) is None
-
-
-def test_sessions_that_listen_for_long_keep_no_expired_one_from_going():
-    now = [0.0]
-    runtime = mcpkit.system_runtime()._replace(now=lambda: now[0])
-    sessions = mcpkit.Sessions(runtime, mcpkit.Limits(max_sessions=41, session_seconds=10))
-    for _ in range(20):
-        sessions.create("2025-11-25", {}, {}).channels.add(RecordingChannel())
-    for _ in range(20):
-        sessions.create("2025-11-25", {}, {})
-    now[0] = 20
-    for _ in range(20):
-        sessions.create("2025-11-25", {}, {})
-    assert sum(bool(session.channels) for session in sessions) == 20
-    assert sum(session.last_used == 0 for session in sessions) == 0
+        first, second = open_session(service), open_session(service)
+        assert first != second and re.fullmatch("eu-1[.][!-~]{20,}", first)
+        now[0] = 5
+        assert is_alive(first)
+        third = open_session(service)
+        assert (is_alive(second), is_alive(third)) == (False, True)
+        with LiveStream(service, None, Mcp_Session_Id=third):     # who listens is not idle
+            now[0] = 14
+            assert is_alive(first)
+            now[0] = 30
+            assert (is_alive(first), is_alive(third)) == (False, True)
 
 
 REGISTRATION_FAULTS = {
@@ -4502,7 +4445,7 @@ def test_a_registration_that_cannot_work_is_refused_at_once(case):
 
 def test_a_batch_is_bounded_for_its_answers_are_many_times_as_large_as_it_is():
     server, answers = build_sample_server(), {}
-    for count in (mcpkit.MAX_BATCH, mcpkit.MAX_BATCH + 1):
+    for count in (100, 101):
         batch = [call("tools/list", request_id=number) for number in range(count)]
         answers[count] = receive(server, batch, {"mcp-protocol-version": "2025-03-26"})
         on_stdio = run_stdio(server, b"".join(json.dumps(line).encode() + b"\n" for line in (
@@ -4512,15 +4455,6 @@ def test_a_batch_is_bounded_for_its_answers_are_many_times_as_large_as_it_is():
     assert "holds 100 messages at most" in answers[101]["error"]["message"]
 
 
-def test_a_batch_is_answered_as_one_in_2025_03_26_only():
-    server, batch = build_sample_server(), [call("ping"), call("ping", request_id=2),
-                                            {"jsonrpc": "2.0", "method": "notifications/x"}]
-    answers = receive(server, batch, {"mcp-protocol-version": "2025-03-26"})
-    assert [answer["id"] for answer in answers] == [1, 2]
-    for version in ("2025-06-18", "2025-11-25"):
-        assert receive(server, batch, {"mcp-protocol-version": version})["error"]["code"] == -32600
-
-
 def test_the_whole_result_that_a_tool_returns_is_sent_as_it_is():
     server = Server("x")
     server.tool(name="t")(lambda: ToolResult(content=[], isError=False))
@@ -4528,75 +4462,6 @@ def test_the_whole_result_that_a_tool_returns_is_sent_as_it_is():
 
 
 # ---- listening
-
-class FollowingChannel(RecordingChannel):
-    """A way back that takes at once what there is in a stream, and then ends it."""
-
-    def follow(self, stream):
-        stream.attach(self)
-        self.sent += [json.loads(text) for _, text in stream.read(self, 0)]
-        return True
-
-
-FILTERS = {
-    "nothing": ({}, {}),
-    "all lists": ({"toolsListChanged": True, "promptsListChanged": True,
-                   "resourcesListChanged": True},
-                  {"toolsListChanged": True, "promptsListChanged": True,
-                   "resourcesListChanged": True}),
-    "one declined": ({"toolsListChanged": True, "promptsListChanged": False},
-                     {"toolsListChanged": True}),
-    "resources": ({"resourceSubscriptions": ["b:", "a:", "b:"]},
-                  {"resourceSubscriptions": ["a:", "b:"]}),
-    "no resources": ({"resourceSubscriptions": []}, {}),
-    "what nobody knows": ({"moonChanged": True, "toolsListChanged": 1}, {}),
-}
-
-
-@cases(FILTERS)
-def test_a_subscription_is_acknowledged_first_with_what_is_honoured(case):
-    wanted, honoured = case
-    channel = FollowingChannel()
-    answer = receive(build_sample_server(), call("subscriptions/listen", {
-        "_meta": META, "notifications": wanted}, "sub"), channel=channel)
-    mark = {"io.modelcontextprotocol/subscriptionId": "sub"}
-    assert channel.sent == [{"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-                             "params": {"notifications": honoured, "_meta": mark}}]
-    assert answer["result"]["resultType"] == "complete"
-    assert answer["result"]["_meta"].items() >= mark.items()
-
-
-def test_what_a_server_has_not_is_not_honoured():
-    channel = FollowingChannel()
-    receive(Server("empty"), call("subscriptions/listen", {"_meta": META, "notifications": {
-        "toolsListChanged": True, "resourceSubscriptions": ["a:"]}}), channel=channel)
-    assert channel.sent[0]["params"]["notifications"] == {}
-
-
-def test_a_caller_is_not_told_of_resources_that_it_may_not_read():
-    server = Server("guarded", auth=Auth(lambda token: None))
-    server.add_resource(lambda: "", uri="open:")
-    server.add_resource(lambda: "", uri="secret:", scopes=["admin"])
-    channel = FollowingChannel()
-    channel.principal = Principal("ada", ["notes:read"])
-    receive(server, call("subscriptions/listen", {"_meta": META, "notifications": {
-        "resourceSubscriptions": ["open:", "secret:"]}}), channel=channel)
-    assert channel.sent[0]["params"]["notifications"] == {"resourceSubscriptions": ["open:"]}
-
-
-BAD_FILTERS = {
-    "missing": {}, "a list": {"notifications": []},
-    "uris that are no list": {"notifications": {"resourceSubscriptions": "a:"}},
-    "uris that are no strings": {"notifications": {"resourceSubscriptions": [1]}},
-    "too many": {"notifications": {"resourceSubscriptions": [f"a:{n}" for n in range(1001)]}},
-}
-
-
-@cases(BAD_FILTERS)
-def test_a_filter_that_makes_no_sense_is_refused(case):
-    answer = receive(build_sample_server(), call("subscriptions/listen", {"_meta": META, **case}))
-    assert answer["error"]["code"] == -32602
-
 
 def change_everything(server):
     """Change each list, and two resources."""
@@ -4611,46 +4476,46 @@ def change_everything(server):
     server.remove_resource("new:{x}")
 
 
-def listen_and_change(server, notifications):
-    """Return what a modern client is told of everything that changes while it listens."""
-    channel, told = mcpkit.Channel(), []
-
-    def follow(stream):
-        stream.attach(channel)
-        stream.read(channel, 0)
-        change_everything(server)
-        told.extend(json.loads(text) for _, text in stream.read(channel, 0))
-        return True
-
-    channel.follow = follow
-    receive(server, call("subscriptions/listen", {"_meta": META, "notifications": notifications},
-                         5), channel=channel)
-    return told
-
-
-TOLD = {
-    "tools": ({"toolsListChanged": True}, ["notifications/tools/list_changed"]),
-    "prompts": ({"promptsListChanged": True}, ["notifications/prompts/list_changed"]),
-    "resources": ({"resourcesListChanged": True}, ["notifications/resources/list_changed"]),
-    "one resource": ({"resourceSubscriptions": ["wanted:"]}, ["notifications/resources/updated"]),
-    "nothing": ({}, []),
+EVERY_LIST = {f"{name}ListChanged": True for name in ("tools", "prompts", "resources")}
+LISTENED = {                             # what is wanted, what of it is honoured, what comes
+    "nothing": ({}, {}, []),
+    "all lists": (EVERY_LIST, EVERY_LIST, ["tools/list_changed", "prompts/list_changed",
+                                           "resources/list_changed"]),
+    "one declined": ({**EVERY_LIST, "promptsListChanged": False, "resourcesListChanged": 1},
+                     {"toolsListChanged": True}, ["tools/list_changed"]),
+    "resources": ({"resourceSubscriptions": ["wanted:", "a:", "a:"]},
+                  {"resourceSubscriptions": ["a:", "wanted:"]}, ["resources/updated"]),
+    "what is unknown": ({"moonChanged": True, "resourceSubscriptions": []}, {}, []),
 }
 
 
-@cases(TOLD)
-def test_c101_a_listener_is_told_what_it_named_and_nothing_else(case):
-    notifications, methods = case
-    told = listen_and_change(build_sample_server(), notifications)
-    assert [message["method"] for message in told] == methods
-    for message in told:
+@cases(LISTENED)
+def test_c101_a_listener_is_notified_of_what_it_named_and_nothing_else(case):
+    wanted, honoured, methods = case
+    server = build_sample_server()
+    service = mcpkit.HTTPService(server, port=0)
+    with service, listen(service, wanted) as stream:
+        first = stream.next_message()
+        change_everything(server)
+        service.stop()
+        *told, end = iter(stream.next_message, None)
+    assert (first["method"], first["params"]["notifications"]) == (
+        "notifications/subscriptions/acknowledged", honoured)
+    assert (end["id"], end["result"]["resultType"]) == (5, "complete")
+    assert {message["method"] for message in told} == {"notifications/" + name for name in methods}
+    for message in (first, *told):
         assert message["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": 5}
         assert message["params"].get("uri", "wanted:") == "wanted:"
-
-
-def test_a_listener_that_has_gone_is_forgotten():
-    server = build_sample_server()
-    listen_and_change(server, {"toolsListChanged": True})
     assert server.listeners == set()
+
+
+@cases({"missing": {}, "a list": {"notifications": []},
+        "uris that are no list": {"notifications": {"resourceSubscriptions": "a:"}},
+        "uris that are no strings": {"notifications": {"resourceSubscriptions": [1]}},
+        "too many": {"notifications": {"resourceSubscriptions": [f"a:{n}" for n in range(1001)]}}})
+def test_a_filter_that_is_not_valid_is_refused(case):
+    answer = receive(build_sample_server(), call("subscriptions/listen", {"_meta": META, **case}))
+    assert answer["error"]["code"] == -32602
 
 
 def test_a_legacy_session_is_told_of_lists_and_of_what_it_subscribed_to():
@@ -4726,6 +4591,7 @@ def test_a_notification_is_accepted_without_a_body(pong):
     assert reply.json["result"]["tools"][0]["name"] == "pong"
 
 
+VERSIONS = ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 PONG = {"name": "pong", "arguments": {"message": "ping"}}
 MODERN_REFUSALS = {
     "C91 no Mcp-Name": (PONG, {"Mcp_Name": None}, 400, -32020),
@@ -4759,9 +4625,7 @@ def test_a_modern_request_that_contradicts_itself_is_refused_with_its_id(pong, c
 def test_c94_the_refusal_of_a_version_lists_those_that_are_spoken(pong):
     meta = {**META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}
     reply = ask_modern(pong, "tools/list", {"_meta": meta}, MCP_Protocol_Version="2031-01-01")
-    assert reply.json["error"]["data"] == {
-        "supported": ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"],
-        "requested": "2031-01-01"}
+    assert reply.json["error"]["data"] == {"supported": VERSIONS, "requested": "2031-01-01"}
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "resources/subscribe",
@@ -4776,12 +4640,6 @@ def test_c95_a_modern_method_that_is_unknown_is_404_and_a_legacy_one_200(pong):
     assert ask_modern(pong, "nope/nope").status == 404
     reply = ask(pong, call("nope/nope"))
     assert (reply.status, reply.json["error"]["code"]) == (200, -32601)
-
-
-def test_c95_an_unknown_modern_notification_is_accepted(pong):
-    reply = ask(pong, {"jsonrpc": "2.0", "method": "notifications/nope"},
-                MCP_Protocol_Version="2026-07-28")
-    assert (reply.status, reply.body) == (202, b"")
 
 
 def test_c92_client_info_may_be_missing(pong):
@@ -4829,15 +4687,6 @@ def test_a_body_that_is_no_message_is_c90_refused_and_the_connection_goes_on(pon
     assert first.status == status
     assert (first.json["error"]["code"], first.json["id"]) == (code, request_id)
     assert second.json["result"] == {}
-
-
-@pytest.mark.parametrize("version", [None, "2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"])
-@cases({name: BODIES[name] for name in BODIES if name.startswith("C84")})
-def test_c84_what_is_no_single_message_is_refused_in_each_revision_but_one(pong, case, version):
-    body, status, code, request_id = case
-    reply = ask(pong, body, MCP_Protocol_Version=version)
-    assert (reply.status, reply.json["error"]["code"], reply.json["id"]) == (
-        status, code, request_id)
 
 
 def test_c84_a_batch_is_answered_as_an_array_in_2025_03_26():
@@ -5019,20 +4868,6 @@ def test_a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next
     assert error["id"] is None and error["error"]["message"]
 
 
-C87 = {name: FRAMING[name] for name in FRAMING if name.startswith("C87") and "chunks" not in name}
-
-
-def test_c87_a_body_that_cannot_be_read_is_refused_before_it_and_the_others_go_on(pong):
-    with socket.create_connection(pong.server_address, timeout=WAIT) as other:
-        for data, status in C87.values():
-            with socket.create_connection(pong.server_address, timeout=WAIT) as sock:
-                sock.sendall(data)               # and nothing of the body it announces
-                assert b"".join(iter(lambda: sock.recv(65536), b"")).startswith(
-                    b"HTTP/1.1 %d " % status)
-        other.sendall(make_raw(PING))
-        assert other.recv(65536).startswith(b"HTTP/1.1 200 ")
-
-
 def test_c87_a_client_that_sends_ten_megabytes_all_the_same_can_read_why_not(pong):
     with socket.create_connection(pong.server_address, timeout=WAIT) as sock:
         sock.sendall(make_raw(b"", "Content-Length: 10000000", length=False))
@@ -5049,15 +4884,15 @@ def send_all(sock, data):
         sock.sendall(data)
 
 
-JSON, STREAM = "application/json", "text/event-stream"
+JSON_TYPE, STREAM_TYPE = "application/json", "text/event-stream"
 ACCEPTS = {                              # and which types are missing there
     "C80 anything": ("*/*", []),
     "C80 anything of two kinds": ("application/*, text/*", []),
     "C80 nothing said": (None, []),
     "C80 with qualities": ("application/json;q=0.9, text/event-stream;q=0.1", []),
-    "C80 only JSON": ("application/json", [STREAM]),
-    "C80 look-alikes": ("application/jsonx, text/event-streams", [JSON, STREAM]),
-    "C80 JSON excluded": ("application/json;q=0, text/event-stream", [JSON]),
+    "C80 only JSON": ("application/json", [STREAM_TYPE]),
+    "C80 look-alikes": ("application/jsonx, text/event-streams", [JSON_TYPE, STREAM_TYPE]),
+    "C80 JSON excluded": ("application/json;q=0, text/event-stream", [JSON_TYPE]),
 }
 
 
@@ -5067,7 +4902,7 @@ def test_an_accept_header_admits_both_types_or_is_told_what_is_missing(pong, cas
     reply = ask(pong, call("ping"), Accept=accept)
     assert reply.status == (406 if missing else 200)
     if missing:
-        assert f"{JSON} and {STREAM}" in reply.json["error"]["message"]
+        assert f"{JSON_TYPE} and {STREAM_TYPE}" in reply.json["error"]["message"]
         assert reply.json["error"]["data"]["missing"] == missing
 
 
@@ -5155,20 +4990,6 @@ def test_a_client_may_go_away_at_every_point_of_an_exchange(pong, name, is_reset
     assert capfd.readouterr().err == ""
 
 
-def test_a_client_may_go_away_at_every_point_of_an_answer(capfd):
-    with mcpkit.HTTPService(build_sample_server(), port=0) as service:
-        data = make_raw(json.dumps(tool_call("report")).encode())
-        whole = len(send_raw(service, data))
-        for size in range(0, whole, 29):
-            with socket.create_connection(service.server_address, timeout=WAIT) as sock:
-                sock.sendall(data)
-                while size > 0:
-                    size -= len(sock.recv(size))
-        assert ask(service, PING).status == 200
-        assert wait_until(lambda: not service.connections)
-    assert capfd.readouterr().err == ""
-
-
 SLOW_SOURCE = {"a request line": b"POST /mc", "a head": make_raw(PING).partition(b"\r\n\r\n")[0],
         "an empty line": b"\r\n", "a body": make_raw(PING)[:-1],
         "a chunk size": make_coded(b"28"), "a chunk": make_coded(ONE_CHUNK[:-5]),
@@ -5216,6 +5037,27 @@ def test_a_connection_goes_on_after_an_answer_or_says_that_it_ends(case):
     assert (answers[0].headers.get("connection") == "close") is not is_kept
 
 
+MAX_CALLS = 47                           # of the file's own functions, on the way of one call
+
+
+def test_a_warm_call_passes_few_functions(pong):
+    names, data = [], make_raw(json.dumps(call("tools/call", {**PONG, "_meta": META})).encode(),
+                               "MCP-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call",
+                               "Mcp-Name: pong")
+
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_filename == mcpkit.__file__:
+            names.append(frame.f_code.co_name)
+
+    threading.setprofile(note)
+    try:
+        send_raw(pong, data * 20)
+    finally:
+        threading.setprofile(None)
+    cycles = "\n".join(names).split("handle_one_request\n")[5:-2]
+    assert min(cycle.count("\n") for cycle in cycles) + 1 <= MAX_CALLS, cycles[-1]
+
+
 def test_c90_pipelined_requests_are_answered_in_order(pong):
     data = b"".join(make_raw(json.dumps(call("ping", request_id=number)).encode())
                     for number in range(20))
@@ -5227,37 +5069,10 @@ def test_c90_a_client_that_waits_for_100_continue_gets_it(pong):
     assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
 
 
-def test_an_http_1_0_client_gets_its_answer_and_the_end(sample):
-    answer = send_raw(sample, make_raw(PING, version="1.0"))
-    assert b"\r\nConnection: close\r\n" in answer and answer.endswith(b'"result":{}}')
-    report = json.dumps(call("tools/call", {"name": "report"})).encode()
-    streamed = send_raw(sample, make_raw(report, version="1.0"))
-    assert b"Transfer-Encoding" not in streamed and streamed.count(b"data: ") == 2
-
-
-def test_c90_a_request_that_does_not_arrive_in_time_is_408():
-    with mcpkit.HTTPService(Server("x", read_seconds=0.05), port=0) as service:
-        with socket.create_connection(service.server_address, timeout=WAIT) as sock:
-            sock.sendall(b"POST /mcp HTTP/1.1\r\nHost:")
-            assert sock.recv(65536).startswith(b"HTTP/1.1 408 ")
-
-
 def test_a_connection_that_is_silent_is_closed_quietly():
     with mcpkit.HTTPService(Server("x", idle_seconds=0.05), port=0) as service:
         with socket.create_connection(service.server_address, timeout=WAIT) as sock:
             assert sock.recv(65536) == b""
-
-
-def test_a_connection_too_many_is_told_so_and_the_others_go_on():
-    with mcpkit.HTTPService(Server("x", max_connections=1), port=0) as service:
-        with socket.create_connection(service.server_address, timeout=WAIT) as first:
-            first.sendall(make_raw(PING))
-            assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
-            with socket.create_connection(service.server_address, timeout=WAIT) as second:
-                refusal = second.recv(65536)
-            assert refusal.startswith(b"HTTP/1.1 503 ") and b"Retry-After: 1" in refusal
-            first.sendall(make_raw(PING))
-            assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused():
@@ -5268,10 +5083,8 @@ def test_a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused():
             for body in (b"{}", b"x" * 50_000):
                 for _ in range(100):         # closed at once, nearly each would be reset
                     assert send_raw(service, make_raw(body)).startswith(b"HTTP/1.1 503 ")
-                    assert len(service._turned_away) <= mcpkit.MAX_TURNED_AWAY
             first.sendall(make_raw(PING))
             assert first.recv(65536).startswith(b"HTTP/1.1 200 ")
-    assert wait_until(lambda: not service._turned_away)
 
 
 def test_a_client_that_sips_its_answer_is_cut_off_in_time():
@@ -5288,14 +5101,6 @@ def test_a_client_that_sips_its_answer_is_cut_off_in_time():
             count += 1
             pause.wait(0.02)
         assert count < 10_000                            # which is not all of it
-
-
-def test_a_client_that_is_slow_but_not_too_slow_gets_all_of_its_answer():
-    server = Server("x", read_seconds=WAIT)
-    server.tool(name="flood")(lambda: "x" * 30_000_000)
-    with mcpkit.HTTPService(server, port=0) as service:
-        reply = ask(service, tool_call("flood"))
-    assert len(find_text(reply.json)) == 30_000_000
 
 
 ORIGINS = {
@@ -5365,12 +5170,6 @@ def test_a_tool_that_has_something_to_say_answers_with_a_stream(sample):
     assert [message.get("method") for message in reply.messages] == [
         "notifications/progress", "notifications/message", "notifications/progress", None]
     assert reply.messages[-1]["result"]["content"][0]["text"] == "done"
-
-
-def test_a_server_that_never_streams_wants_no_stream_from_its_clients():
-    with mcpkit.HTTPService(build_sample_server(stream="never"), port=0) as service:
-        reply = ask(service, call("tools/call", {"name": "report"}), Accept="application/json")
-    assert reply.json["result"]["content"][0]["text"] == "done"
 
 
 def test_c20_text_with_odd_line_ends_is_one_data_line(sample):
@@ -5526,17 +5325,6 @@ def test_a_server_that_is_stopped_ends_its_streams_and_calls_with_an_answer(case
         assert token or reply.headers["connection"] == "close"
 
 
-def test_a_stopped_server_frees_its_address_and_its_idle_connections(pong):
-    with socket.create_connection(pong.server_address, timeout=WAIT) as idle:
-        idle.sendall(make_raw(PING))
-        assert idle.recv(65536).startswith(b"HTTP/1.1 200 ")
-        pong.stop(WAIT)
-        assert idle.recv(65536) == b""
-        with pytest.raises(OSError):
-            socket.create_connection(pong.server_address, timeout=WAIT).close()
-        pong.__class__(Server("next"), port=pong.server_address[1]).server_close()
-
-
 @table("is_idle", {"that sent nothing so far": False, "that is kept alive": True})
 def test_a_connection_is_served_once_more_by_a_server_that_stops(pong, monkeypatch, is_idle):
     monkeypatch.setattr(mcpkit, "DRAIN_SECONDS", WAIT)
@@ -5581,46 +5369,28 @@ def test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open(wo
         socket.create_connection(listener.getsockname(), timeout=WAIT).close()
 
 
-@needs_signals
-def test_sockets_of_a_kind_that_cannot_be_served_are_a_mistake_that_is_told():
-    with mcpkit.open_listener("127.0.0.1", 0) as listener, socket.socket(socket.AF_UNIX) as other:
-        for given, count in ((listener, 2), (other, 1)):
-            command, options = start_with_socket(given, *MODULE, "serve", count=count)
-            child = subprocess.run([sys.executable, *map(str, command)], capture_output=True,
-                                   timeout=WAIT, **options)
-            assert child.returncode == 2 and b"gives one ListenStream=" in child.stderr
-
-
 @table("name, url, expected", {
     "one of the right form": ("com.example/weather", "http://h/mcp", "com.example/weather"),
     "a plain one": ("weather", "https://api.example.com:8443/mcp", "com.example.api/weather"),
     "words": ("mcpkit pong!", "http://localhost:8000/mcp", "localhost/mcpkit-pong"),
-    "an address": ("x", "http://127.0.0.1:8000/", "1.0.0.127/x"),
-    "an address of version 6": ("x", "http://[::1]:8000/mcp", "1/x"),
-    "none": ("", "http://h/mcp", "h/server"), "no letters": ("\u65e5", "http://!/", "localhost/server"),
-    "two slashes": ("a/b/c", "http://h/mcp", "h/a-b-c"),
-    "too long": ("x" * 300, f"http://{'h' * 300}/", "h" * 100 + "/" + "x" * 99)})
-def test_a_card_has_a_name_below_the_domain_of_its_server(name, url, expected):
-    assert mcpkit.build_card_name(name, url) == expected
-    assert re.fullmatch("[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", expected) and len(expected) <= 200
-
-
-def test_a_card_says_who_a_server_is_and_how_to_reach_it_and_not_what_it_offers():
-    server = build_sample_server(title="Sample", description="x" * 101, icons=[{"src": "a:b"}],
-                                 website_url="https://example.com", instructions="secret")
-    card = mcpkit.build_card(server.info, "https://example.com/mcp")
+    "an address": ("x", "http://[::1]:8000/mcp", "1/x"),
+    "none": ("", "http://h/mcp", "h/server"), "two slashes": ("a/b/c", "http://h/mcp", "h/a-b-c"),
+    "too long": ("x" * 300, "http://h/mcp", "h/" + "x" * 99)})
+def test_a_card_says_who_a_server_is_and_how_to_reach_it_and_not_what_it_offers(
+        name, url, expected):
+    server = Server(name, "1.2.3", title="Sample", description="x" * 101, instructions="secret",
+                    icons=[{"src": "a:b"}], website_url="https://example.com")
+    with mcpkit.HTTPService(server, port=0, publish=True, public_url=url) as service:
+        card = ask(service, method="GET", path="/mcp/server-card").json
+        catalog = ask(service, method="GET", path="/.well-known/ai-catalog.json").json
     assert card == {
         "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
-        "name": "com.example/sample", "version": "1.2.3", "description": "x" * 97 + "...",
+        "name": expected, "version": "1.2.3", "description": "x" * 97 + "...",
         "title": "Sample", "websiteUrl": "https://example.com", "icons": [{"src": "a:b"}],
-        "remotes": [{"type": "streamable-http", "url": "https://example.com/mcp",
-                     "supportedProtocolVersions": list(mcpkit.SUPPORTED_VERSIONS)}]}
-    assert mcpkit.build_card(Server("").info, "http://h/")["description"] == "An MCP server"
-    assert mcpkit.build_catalog(server.info, "https://example.com/mcp") == {
-        "specVersion": "1.0", "entries": [{
-            "identifier": "urn:air:example.com:mcp:sample",
-            "type": "application/mcp-server-card+json",
-            "url": "https://example.com/mcp/server-card"}]}
+        "remotes": [{"type": "streamable-http", "url": url,
+                     "supportedProtocolVersions": VERSIONS}]}
+    assert catalog["entries"][0]["url"] == url.rstrip("/") + "/server-card"
+    assert catalog["entries"][0]["type"] == "application/mcp-server-card+json"
 
 
 PUBLISHED = {"/.well-known/ai-catalog.json": "application/ai-catalog+json",
@@ -5628,7 +5398,7 @@ PUBLISHED = {"/.well-known/ai-catalog.json": "application/ai-catalog+json",
 
 
 @pytest.mark.parametrize("path", PUBLISHED)
-def test_what_a_server_publishes_can_be_read_by_every_page_and_kept(path):
+def test_what_a_server_publishes_can_be_read_by_every_page(path):
     with mcpkit.HTTPService(Server("x"), port=0, publish=True) as service:
         reply = ask(service, method="GET", path=path, Origin="http://evil.example")
         assert reply.status == 200 and service.url in reply.body.decode()
@@ -5708,11 +5478,6 @@ def assert_same(entries, expected):
     assert sorted(map(repr, entries)) == sorted(map(repr, expected))
 
 
-def test_the_log_writes_no_control_of_a_stranger(capsys):
-    mcpkit.log_line("a\x1b[2J\x9b31m\u202e\r b\nc")
-    assert capsys.readouterr().err == "a\\x1b[2J\\x9b31m\\u202e\\r b\nc\n"
-
-
 def test_each_request_is_one_line_of_the_log_when_it_has_ended():
     with logging_service(sessions=True) as (service, entries):
         session_id = open_session(service)
@@ -5758,33 +5523,6 @@ def test_a_request_that_is_refused_is_logged_too(case):
     assert without_times(entries) == [expected]
 
 
-def test_what_is_refused_before_it_is_a_request_is_logged_too():
-    with logging_service(max_connections=1) as (service, entries):
-        with socket.create_connection(service.server_address, timeout=WAIT) as first:
-            first.sendall(make_raw(PING))
-            first.recv(65536)
-            with socket.create_connection(service.server_address, timeout=WAIT) as second:
-                assert second.recv(65536).startswith(b"HTTP/1.1 503 ")
-            first.sendall(b"\x16\x03\x01")
-            assert first.recv(65536).startswith(b"HTTP/1.1 400 ")
-    assert_same(without_times(entries), [{"method": "ping", "status": 200}, {"status": 503},
-                                         {"status": 400}])
-
-
-def test_a_call_that_its_server_could_not_wait_for_is_logged_once():
-    server, started, release = build_lingering_server()
-    with quiet_log(server) as lines:
-        service = mcpkit.HTTPService(server, port=0, log="text")
-        with service, concurrent.futures.ThreadPoolExecutor() as pool:
-            asked = pool.submit(ask_modern, service, "tools/call", {
-                "name": "linger", "arguments": {"heeds": False}})
-            assert started.wait(WAIT)
-            service.stop(0.01)
-            assert asked.result(WAIT).status == 503
-            release.set()
-    assert [re.sub(r"^\S+ | [\d.]+ ms", "", line) for line in lines] == ["tools/call linger 503"]
-
-
 def test_a_log_of_no_known_form_is_refused():
     with pytest.raises(UsageError, match="log is json or text, but is xml"):
         mcpkit.HTTPService(Server("x"), port=0, log="xml")
@@ -5794,14 +5532,6 @@ def test_c106_the_modern_era_ignores_sessions_and_needs_none(notes):
     for session_id in ("x", open_session(notes)):
         reply = ask_modern(notes, "tools/list", Mcp_Session_Id=session_id)
         assert reply.status == 200 and "mcp-session-id" not in reply.headers
-
-
-def test_a_log_level_is_kept_for_the_session():
-    with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
-        session_id = open_session(service)
-        ask(service, call("logging/setLevel", {"level": "debug"}), Mcp_Session_Id=session_id)
-        reply = ask(service, call("tools/call", {"name": "report"}), Mcp_Session_Id=session_id)
-    assert [message["params"]["data"] for message in reply.messages[:-1]] == ["working", "details"]
 
 
 def run_stdio(server, data, **options):
@@ -5836,8 +5566,7 @@ def test_a_bad_line_on_stdio_is_answered_and_the_next_one_too(case):
     answers = run_stdio(mcpkit.build_pong_server(), line + PING + b"\n")
     assert [answer.get("error", {}).get("code") for answer in answers] == [code, None]
     if code == -32022:
-        assert answers[0]["error"]["data"] == {"supported": list(mcpkit.SUPPORTED_VERSIONS),
-                                               "requested": "2031-01-01"}
+        assert answers[0]["error"]["data"] == {"supported": VERSIONS, "requested": "2031-01-01"}
 
 
 def replace_each(value, odd):
@@ -5943,13 +5672,6 @@ def test_messages_on_stdio_are_logged_in_the_same_way():
         {"method": "notifications/initialized", "status": 202}, {"status": 400}]
 
 
-def test_two_requests_with_one_id_are_both_answered_on_stdio():
-    server, _, release, _ = build_waiting_server()
-    release.set()
-    request = json.dumps(call("tools/call", {"name": "wait"})).encode() + b"\n"
-    assert [answer["id"] for answer in run_stdio(server, request * 2)] == [1, 1]
-
-
 STDIO_SERVER = """
 from mcpkit import Server
 server = Server("noisy")
@@ -5999,58 +5721,7 @@ def test_c115_a_server_ends_with_its_input_also_while_a_call_runs(tmp_path):
     assert child.returncode == 0 and json.loads(child.stdout)["result"] == {}
 
 
-def test_a_batch_may_not_open_sessions_nor_hold_batches():
-    with mcpkit.HTTPService(build_sample_server(sessions=True, max_sessions=2), port=0) as service:
-        kept = open_session(service)
-        opening = call("initialize", {"protocolVersion": "2025-03-26"})
-        version = {"MCP_Protocol_Version": "2025-03-26"}
-        assert ask(service, [opening] * 3, **version).status == 400
-        batch_session = ask(service, call("initialize", {"protocolVersion": "2025-03-26"}))
-        version["Mcp_Session_Id"] = batch_session.headers["mcp-session-id"]
-        for batch in ([opening], [[call("ping")]], [5]):
-            assert ask(service, batch, **version).status == 400
-        assert ask(service, [call("ping")], **version).json == [
-            {"jsonrpc": "2.0", "id": 1, "result": {}}]
-        assert ask(service, call("ping"), Mcp_Session_Id=kept).status == 200
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError])
-def test_a_handler_that_is_interrupted_is_answered_all_the_same(error):
-    server = Server("x")
-
-    @server.tool
-    def stop():
-        raise error()
-
-    @server.resource("x://y")
-    def read():
-        raise error()
-
-    with quiet_log(server):
-        assert receive(server, tool_call("stop"))["result"]["isError"] is True
-        assert receive(server, call("resources/read", {"uri": "x://y"}))["error"] == {
-            "code": -32603, "message": "Internal error"}
-
-
 GREET = {"type": "ref/prompt", "name": "greet"}
-ODD_COMPLETIONS = {
-    "a reference that is a list": {"ref": {"name": []}, "argument": {"name": "a", "value": ""}},
-    "a reference without a type": {"ref": {"name": "greet"}, "argument": {
-        "name": "name", "value": ""}},
-    "a type that is a list": {"ref": {"type": [], "name": "greet"}, "argument": {}},
-    "an argument without a name": {"ref": GREET, "argument": {}},
-    "a value that is no text": {"ref": GREET, "argument": {"name": "name", "value": 5}},
-    "arguments that are none": {"ref": GREET, "context": {"arguments": 5},
-                                "argument": {"name": "name", "value": "A"}},
-}
-
-
-@cases(ODD_COMPLETIONS)
-def test_an_odd_completion_is_never_an_internal_error(case):
-    answer = receive(build_sample_server(), call("completion/complete", case))
-    assert answer.get("error", {}).get("code") in (None, -32602)
-
-
 def fail_once(function, error):
     """Return a function that raises an error at its first call."""
     errors = [error]
@@ -6060,22 +5731,6 @@ def fail_once(function, error):
             raise errors.pop()
         return function(*arguments)
     return run
-
-
-def test_without_descriptors_a_connection_waits_until_there_are_some(pong, monkeypatch):
-    monkeypatch.setattr(mcpkit.socketserver.TCPServer, "get_request", fail_once(
-        mcpkit.socketserver.TCPServer.get_request, OSError(24, "Too many open files")))
-    assert ask(pong, call("ping")).status == 200
-
-
-def test_where_no_thread_is_to_be_had_stdio_answers_one_after_the_other(monkeypatch):
-    lines = [json.dumps(tool_call("add", a=number)).encode() + b"\n" for number in range(3)]
-    output = io.BytesIO()
-    service = mcpkit.StdioService(build_sample_server(), io.BytesIO(b"".join(lines)), output)
-    monkeypatch.setattr(threading.Thread, "start", fail_with(RuntimeError("no thread")))
-    service.run()
-    assert [json.loads(line)["result"]["content"][0]["text"]
-            for line in output.getvalue().splitlines()] == ["1", "2", "3"]
 
 
 @cases({"a body": make_raw(b"", "Content-Length: 4000000", length=False),
@@ -6174,17 +5829,6 @@ def test_a_listener_that_does_not_read_is_disconnected_and_nobody_waits_for_it()
                 while stream.next_message() is not None:
                     pass
                 raise http.client.IncompleteRead(b"")     # an end without a result
-
-
-def test_a_listener_in_whose_write_the_server_hangs_is_disconnected_too():
-    server = build_sample_server(max_events=600, max_event_bytes=64 * 1024 * 1024)
-    with mcpkit.HTTPService(server, port=0) as service:
-        uris = ["x:" + "u" * 30_000 + str(number) for number in range(2)]
-        with listen(service, {"resourceSubscriptions": uris}):
-            assert wait_until(lambda: server.listeners)
-            for uri in uris * 1200:             # 72 MB, of which it keeps 18: no socket takes that
-                server.resource_updated(uri)
-            assert wait_until(lambda: not server.listeners)
 
 
 def build_polled_server(release):
@@ -6310,29 +5954,6 @@ def test_a_legacy_listener_is_told_of_changes_and_of_those_it_missed():
                 assert stream.next_event() is None            # one stream has each message
     assert [json.loads(event.data)["method"] for event in events] == [
         "notifications/prompts/list_changed", "notifications/tools/list_changed"]
-
-
-def test_c109_sessions_that_come_and_go_leave_no_thread_and_no_connection_behind(monkeypatch):
-    monkeypatch.setattr(mcpkit, "IDLE_THREAD_SECONDS", 0.5)
-    now = [0.0]
-    server = build_sample_server(sessions=True, session_seconds=60, runtime=(
-        mcpkit.system_runtime()._replace(now=lambda: now[0])))
-    with mcpkit.HTTPService(server, port=0) as service:
-        def visit():
-            session_id = open_session(service)
-            with LiveStream(service, None, Mcp_Session_Id=session_id):
-                now[0] += 61                       # listening, it is not idle all the same
-                assert ask(service, call("ping"), Mcp_Session_Id=session_id).status == 200
-            ask(service, b"", "DELETE", Mcp_Session_Id=session_id)
-
-        visit()
-        assert wait_until(lambda: not service.connections)
-        before = threading.active_count()
-        for _ in range(100):
-            visit()
-        assert wait_until(lambda: not service.connections)
-        assert wait_until(lambda: threading.active_count() <= before)
-        assert len(server.sessions) == 0
 
 
 def test_an_event_id_that_is_not_known_is_400_and_ends_no_session():
