@@ -106,7 +106,7 @@ __all__ = [
 # 1. PROTOCOL FACTS
 # =============================================================================================
 # Each fact of the protocol is one row of one table here; the rest of the file looks it up.
-# In: nothing. Out: tables and a few look-ups. No behaviour.
+# Constants that one section uses alone are in that section.
 
 JSONRPC_VERSION = "2.0"
 
@@ -117,15 +117,8 @@ MODERN_VERSIONS = PROTOCOL_VERSIONS[4:]
 LATEST_LEGACY_VERSION = LEGACY_VERSIONS[-1]
 LATEST_MODERN_VERSION = MODERN_VERSIONS[-1]
 SUPPORTED_VERSIONS = PROTOCOL_VERSIONS[::-1]     # newest first: as a server lists them
-
 # Spec: 2025-11-25 transports, Protocol Version Header: what a request without one means.
 ASSUMED_VERSION = "2025-03-26"
-# Spec: 2025-03-26 transports: the only revision that allows JSON-RPC batches.
-BATCH_VERSION = "2025-03-26"
-# Spec: 2024-11-05 transports: the only revision with the HTTP+SSE transport, and what an endpoint
-# answers to the POST of a newer client. Spec: 2025-11-25 transports, Backwards Compatibility.
-SSE_VERSION = "2024-11-05"
-SSE_SIGNS = (400, 404, 405)
 
 META_PREFIX = "io.modelcontextprotocol/"
 META_PROTOCOL_VERSION = META_PREFIX + "protocolVersion"
@@ -135,11 +128,14 @@ META_LOG_LEVEL = META_PREFIX + "logLevel"
 META_SERVER_INFO = META_PREFIX + "serverInfo"
 META_SUBSCRIPTION_ID = META_PREFIX + "subscriptionId"
 
-# Extensions are named as `_meta` members are. Spec: extensions/overview, Negotiation.
-TASKS_EXTENSION = META_PREFIX + "tasks"
-EXTENSIONS = frozenset({TASKS_EXTENSION})
-# What the client must have declared of itself before it is given a task, or asks for one.
-TASKS_NEEDED = {"extensions": {TASKS_EXTENSION: {}}}
+HEADER_PROTOCOL_VERSION = "MCP-Protocol-Version"
+HEADER_METHOD = "Mcp-Method"
+HEADER_NAME = "Mcp-Name"
+HEADER_SESSION_ID = "Mcp-Session-Id"
+
+JSON_TYPE = "application/json"
+STREAM_TYPE = "text/event-stream"
+RPC_ACCEPT = JSON_TYPE + ", " + STREAM_TYPE
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -151,232 +147,158 @@ MISSING_CLIENT_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND_LEGACY = -32002     # never sent; some legacy servers still answer with it
 
+# The HTTP status of the answer with an error, in the legacy and in the modern era (any other code:
+# 200). Legacy errors of a request that was accepted travel in a 200, as every legacy SDK expects.
+ERROR_STATUS = {
+    PARSE_ERROR: (400, 400), INVALID_REQUEST: (400, 400), METHOD_NOT_FOUND: (200, 404),
+    INVALID_PARAMS: (200, 400), HEADER_MISMATCH: (400, 400), MISSING_CLIENT_CAPABILITY: (200, 400),
+    UNSUPPORTED_VERSION: (400, 400), RESOURCE_NOT_FOUND_LEGACY: (200, 400),
+}
 # The codes that prove a modern server to a client that is looking for one.
 # Spec: streamable-http, Backward Compatibility.
 MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, UNSUPPORTED_VERSION)
 
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
-class ErrorFact(NamedTuple):
-    """What an error code is called, and the HTTP status that carries it in each era."""
-
-    name: str
-    legacy_status: int
-    modern_status: int
-
-
-# Legacy errors of a request that was accepted travel in a 200, as every legacy SDK expects.
-ERRORS = {
-    PARSE_ERROR: ErrorFact("parse error", 400, 400),
-    INVALID_REQUEST: ErrorFact("invalid request", 400, 400),
-    METHOD_NOT_FOUND: ErrorFact("method not found", 200, 404),
-    INVALID_PARAMS: ErrorFact("invalid params", 200, 400),
-    INTERNAL_ERROR: ErrorFact("internal error", 200, 200),
-    HEADER_MISMATCH: ErrorFact("header mismatch", 400, 400),
-    MISSING_CLIENT_CAPABILITY: ErrorFact("missing required client capability", 200, 400),
-    UNSUPPORTED_VERSION: ErrorFact("unsupported protocol version", 400, 400),
-    RESOURCE_NOT_FOUND_LEGACY: ErrorFact("resource not found", 200, 400),
-}
+# The notification that the list of a feature has changed. A modern client names it in its filter
+# ("toolsListChanged"); a legacy client gets it whenever it listens.
+LIST_CHANGES = {feature: f"notifications/{feature}/list_changed"
+                for feature in ("tools", "prompts", "resources")}
 
 
 class Method(NamedTuple):
     """What the protocol says of one method that a client sends.
 
-    `removed` is the first revision without it. `params` maps a member of `params` to its type
-    and whether it must be there. `name_param` is the member that `Mcp-Name` repeats.
-    A handler of a method that `asks` may ask the client something before it answers.
-    `needs` are the capabilities that the client must have declared.
+    `versions` are the revisions that have it, `capability` the feature of the server that it is
+    part of. `params` maps a member of `params` to its type and whether it is required;
+    `name_param` is the member that the header `Mcp-Name` repeats. A handler of a method that
+    `asks` may ask the client for input. `needs` are the capabilities that the client must have
+    declared. A method that is `slow` runs the author's code, or listens.
     """
 
-    added: str
-    removed: Optional[str] = None
+    versions: Tuple[str, ...] = PROTOCOL_VERSIONS
     capability: Optional[str] = None
     params: Dict[str, Tuple[type, bool]] = {}
     name_param: Optional[str] = None
     cacheable: bool = False
     asks: bool = False
     needs: dict = {}
+    slow: bool = False
 
 
 _CURSOR = {"cursor": (str, False)}
 # Spec: basic/patterns/mrtr: what a call that was asked something brings back.
 _ROUND = {"inputResponses": (dict, False), "requestState": (str, False)}
-_TASK = {"taskId": (str, True)}
 _NAME_AND_ARGUMENTS = {"name": (str, True), "arguments": (dict, False), **_ROUND}
+_URI = {"uri": (str, True)}
 
 METHODS = {
-    "initialize": Method("2024-11-05", "2026-07-28", params={"protocolVersion": (str, True)}),
-    "server/discover": Method("2026-07-28", cacheable=True),
-    "ping": Method("2024-11-05", "2026-07-28"),
-    "tools/list": Method("2024-11-05", None, "tools", _CURSOR, cacheable=True),
-    "tools/call": Method("2024-11-05", None, "tools", _NAME_AND_ARGUMENTS, "name", asks=True),
-    "resources/list": Method("2024-11-05", None, "resources", _CURSOR, cacheable=True),
-    "resources/templates/list": Method("2024-11-05", None, "resources", _CURSOR, cacheable=True),
-    "resources/subscribe": Method("2024-11-05", "2026-07-28", "resources", {"uri": (str, True)}),
-    "resources/unsubscribe": Method("2024-11-05", "2026-07-28", "resources", {"uri": (str, True)}),
-    "subscriptions/listen": Method("2026-07-28", params={"notifications": (dict, True)}),
-    "resources/read": Method("2024-11-05", None, "resources",
-                             {"uri": (str, True), **_ROUND}, "uri", cacheable=True, asks=True),
-    "prompts/list": Method("2024-11-05", None, "prompts", _CURSOR, cacheable=True),
-    "prompts/get": Method("2024-11-05", None, "prompts", _NAME_AND_ARGUMENTS, "name",
-                          asks=True),
-    "completion/complete": Method("2024-11-05", None, "completions",
-                                  {"ref": (dict, True), "argument": (dict, True),
-                                   "context": (dict, False)}),
-    "logging/setLevel": Method("2024-11-05", "2026-07-28", "logging", {"level": (str, True)}),
-    "tasks/get": Method("2026-07-28", None, TASKS_EXTENSION, _TASK, "taskId", needs=TASKS_NEEDED),
-    "tasks/update": Method("2026-07-28", None, TASKS_EXTENSION,
-                           {**_TASK, "inputResponses": (dict, True)}, "taskId",
-                           needs=TASKS_NEEDED),
-    "tasks/cancel": Method("2026-07-28", None, TASKS_EXTENSION, _TASK, "taskId",
-                           needs=TASKS_NEEDED),
+    "initialize": Method(LEGACY_VERSIONS, params={"protocolVersion": (str, True)}),
+    "server/discover": Method(MODERN_VERSIONS, cacheable=True),
+    "ping": Method(LEGACY_VERSIONS),
+    "tools/list": Method(PROTOCOL_VERSIONS, "tools", _CURSOR, cacheable=True),
+    "tools/call": Method(PROTOCOL_VERSIONS, "tools", _NAME_AND_ARGUMENTS, "name", asks=True,
+                         slow=True),
+    "resources/list": Method(PROTOCOL_VERSIONS, "resources", _CURSOR, cacheable=True),
+    "resources/templates/list": Method(PROTOCOL_VERSIONS, "resources", _CURSOR, cacheable=True),
+    "resources/subscribe": Method(LEGACY_VERSIONS, "resources", _URI),
+    "resources/unsubscribe": Method(LEGACY_VERSIONS, "resources", _URI),
+    "subscriptions/listen": Method(MODERN_VERSIONS, params={"notifications": (dict, True)},
+                                   slow=True),
+    "resources/read": Method(PROTOCOL_VERSIONS, "resources", {**_URI, **_ROUND}, "uri",
+                             cacheable=True, asks=True, slow=True),
+    "prompts/list": Method(PROTOCOL_VERSIONS, "prompts", _CURSOR, cacheable=True),
+    "prompts/get": Method(PROTOCOL_VERSIONS, "prompts", _NAME_AND_ARGUMENTS, "name", asks=True,
+                          slow=True),
+    "completion/complete": Method(PROTOCOL_VERSIONS, "completions", {
+        "ref": (dict, True), "argument": (dict, True), "context": (dict, False)}, slow=True),
+    "logging/setLevel": Method(LEGACY_VERSIONS, "logging", {"level": (str, True)}),
 }
 
-# Methods that run the author's code, or listen, and so may take their time.
-SLOW_METHODS = frozenset({"tools/call", "resources/read", "prompts/get", "completion/complete",
-                          "subscriptions/listen"})
 
-# What tells that the list of a feature has changed. A modern client names it in its filter
-# ("toolsListChanged"), a legacy one is told if it listens at all.
-LIST_CHANGES = {feature: f"notifications/{feature}/list_changed"
-                for feature in ("tools", "prompts", "resources")}
-
-LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-HEADER_PROTOCOL_VERSION = "MCP-Protocol-Version"
-HEADER_METHOD = "Mcp-Method"
-HEADER_NAME = "Mcp-Name"
-HEADER_SESSION_ID = "Mcp-Session-Id"
-
-# Where a protected resource says who issues its tokens. Spec: RFC 9728, 3.
-RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
-
-JSON_TYPE = "application/json"
-STREAM_TYPE = "text/event-stream"
-RPC_ACCEPT = JSON_TYPE + ", " + STREAM_TYPE
-
-
-class Limits(NamedTuple):
-    """Every bound that a server keeps; bytes and seconds unless the name says otherwise."""
-
-    max_head: int = 64 * 1024
-    max_headers: int = 100
-    max_body: int = 4 * 1024 * 1024
-    max_depth: int = 100
-    max_connections: int = 1000
-    max_sessions: int = 10_000
-    read_seconds: float = 30.0
-    idle_seconds: float = 60.0
-    session_seconds: float = 1800.0
-    ask_seconds: float = 300.0
-    state_seconds: float = 600.0
-    max_events: int = 1000
-    max_event_bytes: int = 4 * 1024 * 1024
-    max_subscriptions: int = 1000
-    max_tasks: int = 1000
-    max_running_tasks: int = 100
-    task_seconds: float = 3600.0
-
-
-LIMIT_MEANING = {
-    "max_head": "bytes of a request line with its headers (431 beyond)",
-    "max_headers": "headers of one request (431 beyond)",
-    "max_body": "bytes of a request's body, or of a line on stdio (413 beyond)",
-    "max_depth": "levels of nesting in a JSON message (400 beyond)",
-    "max_connections": "connections at a time (503 beyond), or calls on stdio (an error beyond)",
-    "max_sessions": "legacy sessions at a time (the one idle for longest makes room)",
-    "read_seconds": "seconds that a head or a body may take to arrive (408 beyond), and each MiB "
-                    "of an answer to be taken",
-    "idle_seconds": "seconds that a kept-alive connection may be silent",
-    "session_seconds": "seconds after which an idle legacy session ends",
-    "ask_seconds": "seconds that a call waits for what it asked of a legacy client",
-    "state_seconds": "seconds that a modern client has to answer what a call asked",
-    "max_events": "messages kept for one listener, or for a session that resumes its streams",
-    "max_event_bytes": "bytes of those messages (the newest is kept whatever its size)",
-    "max_subscriptions": "resources that one client may subscribe to",
-    "max_tasks": "tasks kept at a time (the one that ended the longest time ago makes room)",
-    "max_running_tasks": "tasks that run at a time in one process (an error beyond)",
-    "task_seconds": "seconds that a task is kept, from its call on, unless its tool says otherwise",
+# Every bound that a server keeps: its default, and what it means. Each is an option of `serve` and
+# an argument of `Server`; a default that is a float is a number of seconds.
+LIMITS = {
+    "max_head": (64 * 1024, "bytes of a request line with its headers (431 beyond)"),
+    "max_headers": (100, "headers of one request (431 beyond)"),
+    "max_body": (4 * 1024 * 1024,
+                 "bytes of a request's body, or of a line on stdio (413 beyond)"),
+    "max_depth": (100, "levels of nesting in a JSON message (400 beyond)"),
+    "max_connections": (
+        1000, "connections at a time (503 beyond), or calls on stdio (an error beyond)"),
+    "max_sessions": (
+        10_000, "legacy sessions at a time (the one idle for longest makes room)"),
+    "read_seconds": (30.0, "seconds that a head or a body may take to arrive (408 beyond), and "
+                           "each MiB of an answer to be taken"),
+    "idle_seconds": (60.0, "seconds that a kept-alive connection may be silent"),
+    "session_seconds": (1800.0, "seconds after which an idle legacy session ends"),
+    "ask_seconds": (300.0, "seconds that a call waits for what it asked of a legacy client"),
+    "state_seconds": (600.0, "seconds that a modern client has to answer what a call asked"),
+    "max_events": (
+        1000, "messages kept for one listener, or for a session that resumes its streams"),
+    "max_event_bytes": (4 * 1024 * 1024,
+                        "bytes of those messages (the newest is kept whatever its size)"),
+    "max_subscriptions": (1000, "resources that one client may subscribe to"),
 }
 
-MAX_NUMBER_DIGITS = 4300               # CPython's own bound from 3.11 on; older ones have none
-MAX_EVENT_BYTES = 64 * 1024 * 1024
+
+class Limits:
+    """The values of LIMITS that one server keeps, each as an attribute."""
+
+    def __init__(self, **changes: float):
+        vars(self).update({name: default for name, (default, _) in LIMITS.items()}, **changes)
+
+    def replace(self, **changes: float) -> Limits:
+        """Return the same limits with some changed."""
+        return Limits(**{**vars(self), **changes})
+
+
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_ANSWER_DEPTH = 400                 # well within what CPython's own encoder can nest
-MAX_PAGES = 1000
-MAX_ROUNDS = 20                        # of questions that a client answers for one result
 MAX_QUESTIONS = 100                    # of a server, that a client answers at the same time
-MAX_CACHED = 1000                      # results that a client keeps
-MAX_REDIRECTS = 5
-ADDRESS_SECONDS = 5.0                  # that one address of a host may take, if it has others
-RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
-RESUME_LEAST_SECONDS = 0.05            # the same, whatever the server says
-RESUME_ATTEMPTS = 5                    # in which no event came
 OPEN_SECONDS = 1.0                     # for the head of a stream: some servers send none so soon
 LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
-MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
-MAX_URI_CHARS = 65_536                 # of a URI that is held against templates
-MAX_BATCH = 100                        # messages: the answers to all of them are one
 MAX_CLIENT_CHARS = 64 * 1024           # of what a client says of itself, or is subscribed to
-ANSWER_STEP_BYTES = 1024 * 1024        # of an answer, that a client takes within read_seconds
-MAX_TURNED_AWAY = 100                  # connections too many that may still read why
-TURNED_AWAY_SECONDS = 1.0              # that they have for it
-PAGE_SIZE = 500
-STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 KEEP_ALIVE_SECONDS = 15.0
 STOP_LOOK_SECONDS = 0.01               # how often a service looks whether its block has ended
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
-REFUSED_SECONDS = 2.0                  # that a refused client has to see why, as it still sends
-DRAIN_SECONDS = 0.25                   # before that, in which a connection ends with its answer
-IDLE_THREAD_SECONDS = 10.0             # that an idle thread waits for another connection
-WORKER_SECONDS = 30.0                  # that a worker may take before it serves
-STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
-REPLACE_SECONDS = 0.25                 # before a worker that died again is replaced; then doubled
-REPLACE_MOST_SECONDS = 30.0
-TASK_POLL_SECONDS = 1.0                # how often a client is advised to ask for a task
-MAX_TASK_SECONDS = 1e9                 # for ever, as a number that JSON carries everywhere
-TASK_LOOK_SECONDS = 0.5                # how often a running task looks for what others wrote
-MAX_PROBES = 16                        # at the same time, of the servers in one file
-AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to what it asks
-LOOK_SECONDS = 0.1                     # how often it is looked whether a client is still there
-REPLAY_LISTEN_SECONDS = 1.0            # for what comes on a stream when all else has been replayed
-CHILD_END_SECONDS = 2.0                # that a child has to end with its input, and then by TERM
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
 MAX_TOKEN_CHARS = 16 * 1024
+CLOCK_SKEW_SECONDS = 30.0              # that an issuer's clock may be ahead of ours
+REDIRECT_PATH = "/callback"            # where a login comes back to this machine
+DEFAULT_REDIRECT = "http://127.0.0.1:33418" + REDIRECT_PATH
+MAX_CACHED = 1000                      # results that a client keeps
+ADDRESS_SECONDS = 5.0                  # that one address of a host may take, if it has others
+MAX_REDIRECTS = 5
+RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
+RESUME_LEAST_SECONDS = 0.05            # the same, whatever the server says
+RESUME_ATTEMPTS = 5                    # in which no event came
+CHILD_END_SECONDS = 2.0                # that a child has to end with its input, and then by TERM
+MAX_CHALLENGES = 3                     # of a server, that a client meets for one request
+SSE_VERSION = "2024-11-05"
+SSE_SIGNS = (400, 404, 405)
+MAX_PAGES = 1000
+MAX_ROUNDS = 20                        # of questions that a client answers for one result
+MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
+MAX_PROBES = 16                        # at the same time, of the servers in one file
 MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
 INTROSPECTION_SECONDS = 5.0            # that an authorization server may take to judge a token
 INTROSPECTION_BYTES = 256 * 1024
 TOKEN_CACHE_SECONDS = 60.0             # a revoked token is served so much longer, at most
-CLOCK_SKEW_SECONDS = 30.0              # that an issuer's clock may be ahead of ours
-MAX_CHALLENGES = 3                     # of a server, that a client meets for one request
+TASK_POLL_SECONDS = 1.0                # how often a client is advised to ask for a task
+MAX_TASK_SECONDS = 1e9                 # for ever, as a number that JSON carries everywhere
+TASK_LOOK_SECONDS = 0.5                # how often a running task looks for what others wrote
+WORKER_SECONDS = 30.0                  # that a worker may take before it serves
+STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
+REPLACE_SECONDS = 0.25                 # before a worker that died again is replaced; then doubled
+REPLACE_MOST_SECONDS = 30.0
 LOGIN_SECONDS = 300.0                  # that a person has for a login
 LOGIN_BYTES = 1024 * 1024              # of a document that a login reads
 LOCK_SECONDS = 60.0                    # that a client waits for others who change the tokens
 ASSERTION_SECONDS = 300                # that a signed proof of who we are is good for
-REDIRECT_PATH = "/callback"            # where a login comes back to this machine
-DEFAULT_REDIRECT = "http://127.0.0.1:33418" + REDIRECT_PATH
-
-
-def _list_methods(version: str) -> Dict[str, Method]:
-    order = PROTOCOL_VERSIONS.index
-    return {name: fact for name, fact in METHODS.items()
-            if order(fact.added) <= order(version)
-            and (fact.removed is None or order(version) < order(fact.removed))}
-
-
-METHODS_OF = {version: _list_methods(version) for version in PROTOCOL_VERSIONS}
-
-
-def find_method(name: str, version: str) -> Optional[Method]:
-    """Return the facts of a method where the given revision has it, else None."""
-    return METHODS_OF[version].get(name)
-
-
-def find_status(code: int, era: str) -> int:
-    """Return the HTTP status that carries a JSON-RPC error of this code in this era."""
-    fact = ERRORS.get(code)
-    if fact is None:
-        return 200
-    return fact.modern_status if era == "modern" else fact.legacy_status
+AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to what it asks
+LOOK_SECONDS = 0.1                     # how often it is looked whether a client is still there
+REPLAY_LISTEN_SECONDS = 1.0            # for what comes on a stream when all else has been replayed
 
 
 # =============================================================================================
@@ -526,8 +448,10 @@ def must_be(what: str, wanted: str, value: Any, limit: int = 200) -> str:
 # 3. JSON-RPC MESSAGES
 # =============================================================================================
 # In: the bytes of one message (or, in 2025-03-26, of one batch). Out: frozen Request,
-# Notification and Response tuples, and bytes again. Strict, as ids and envelopes must be.
+# Notification and Response tuples, and bytes again. Ids and envelopes are read strictly.
 # They are named tuples, not dataclasses: two times faster to make, and cheaper to import.
+
+MAX_NUMBER_DIGITS = 4300               # CPython's own bound from 3.11 on; older ones have none
 
 
 class Request(NamedTuple):
@@ -556,57 +480,46 @@ class Response(NamedTuple):
 Message = Union[Request, Notification, Response]
 
 # ASCII only, so that U+2028 and friends in a text never end a line for a sloppy reader.
-_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+# `JSONEncoder.encode` makes a new C encoder for each value: one for all is twice as fast.
+_encode_parts = json.encoder.c_make_encoder(
+    None, json.JSONEncoder().default, json.encoder.encode_basestring_ascii, None, ":", ",",
+    False, False, False)
 
 
-def _find_encode() -> Callable[[Any], str]:
-    """Return what `_ENCODER.encode` does, without its making a new C encoder for each value."""
-    make = json.encoder.c_make_encoder
-    if make is None:                       # another Python than CPython
-        return _ENCODER.encode
-    encode = make(None, _ENCODER.default, json.encoder.encode_basestring_ascii, None, ":", ",",
-                  False, False, False)
-    return lambda value: "".join(encode(value, 0))
+def encode_json(value: Any) -> str:
+    """Return a JSON value as compact ASCII text; raises ValueError for NaN and Infinity."""
+    return "".join(_encode_parts(value, 0))
 
 
-encode_json = _find_encode()
+def format_message(message: Any) -> bytes:
+    """Return a JSON value as compact ASCII bytes; raises ValueError for NaN and Infinity."""
+    return "".join(_encode_parts(message, 0)).encode("ascii")
 
 
 _JSON_SPACE = " \t\r\n"
 
 
-def _refuse_constant(name: str):
-    raise ValueError(f"{name} is not JSON")
-
-
-def _parse_integer(text: str) -> int:
-    _check_digits(text)
-    return int(text)
-
-
-def _parse_float(text: str) -> float:
-    _check_digits(text)
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {text[:40]} is out of range")
-    return number
-
-
-def _check_digits(text: str) -> None:
-    """Raise ValueError for a number that is too long: some Pythons read it in quadratic time."""
+def _parse_number(make: type, text: str) -> Union[int, float]:
+    """Return a number; ValueError if it is no JSON, or so long that reading it costs much."""
     digits = len(text) if len(text) <= MAX_NUMBER_DIGITS else sum(map(str.isdigit, text))
     if digits > MAX_NUMBER_DIGITS:
         raise ValueError(f"a number of {digits} digits (at most {MAX_NUMBER_DIGITS})")
+    number = make(text)
+    if make is float and not math.isfinite(number):
+        raise ValueError(f"{text} is not JSON" if text.isalpha() or text == "-Infinity" else
+                         f"the number {text[:40]} is out of range")
+    return number
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
-# No regular expression looks for long numbers beforehand: hostile digits or quotes keep one busy
-# for hours, and every thread with it.
-_CAREFUL_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float,
-                                    parse_int=_parse_integer)
+_parse_float = functools.partial(_parse_number, float)
+# Short texts hold no long number, and the decoder's own integers are several times faster. No
+# regular expression looks for long numbers: hostile digits or quotes keep one busy for hours.
+_DECODER = json.JSONDecoder(parse_constant=_parse_float, parse_float=_parse_float)
+_CAREFUL_DECODER = json.JSONDecoder(parse_constant=_parse_float, parse_float=_parse_float,
+                                    parse_int=functools.partial(_parse_number, int))
 
 
-def parse_json(data: bytes, max_depth: int = Limits().max_depth) -> Any:
+def parse_json(data: bytes, max_depth: int = LIMITS["max_depth"][0]) -> Any:
     """Return the JSON value in UTF-8 bytes.
 
     Raises ValueError whose text says what was wrong and where: bytes that are not UTF-8, no
@@ -616,7 +529,6 @@ def parse_json(data: bytes, max_depth: int = Limits().max_depth) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start} (0x{data[error.start]:02x}) is not UTF-8") from None
-    # Short texts hold no long number, and the decoder's own integers are several times faster.
     decoder = _DECODER if len(text) <= MAX_NUMBER_DIGITS else _CAREFUL_DECODER
     try:
         value, end = decoder.raw_decode(text, len(text) - len(text.lstrip(_JSON_SPACE)))
@@ -629,47 +541,37 @@ def parse_json(data: bytes, max_depth: int = Limits().max_depth) -> Any:
     except RecursionError:
         raise ValueError(f"nested deeper than {max_depth} levels") from None
     # Counting brackets is cheap, and nearly every message has fewer than the limit in all.
-    if data.count(b"[") + data.count(b"{") > max_depth and not is_depth_within(value, max_depth):
-        raise ValueError(f"nested deeper than {max_depth} levels")
+    if data.count(b"[") + data.count(b"{") > max_depth:
+        level = [value]
+        for _ in range(max_depth):
+            level = [child for node in level if isinstance(node, (dict, list)) for child in
+                     (node.values() if isinstance(node, dict) else node)]
+        if any(isinstance(node, (dict, list)) for node in level):
+            raise ValueError(f"nested deeper than {max_depth} levels")
     return value
-
-
-def is_depth_within(value: Any, max_depth: int) -> bool:
-    """Return whether no array or object of a JSON value lies deeper than `max_depth` levels."""
-    level = [value]
-    for _ in range(max_depth + 1):
-        level = [node for node in level if isinstance(node, (dict, list))]
-        if not level:
-            return True
-        level = [child for node in level
-                 for child in (node.values() if isinstance(node, dict) else node)]
-    return False
 
 
 def is_request_id(value: Any) -> bool:
     """Return whether a value may be a request's id: a string or an integer, not a boolean."""
-    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
 def find_request_id(value: Any) -> Union[str, int, None]:
-    """Return the id that an answer to this JSON value should carry, None where it has none."""
+    """Return the id that an answer to this JSON value should carry, None if it has none."""
     request_id = value.get("id") if isinstance(value, dict) else None
     return request_id if is_request_id(request_id) else None
 
 
 def find_cancelled_id(value: Any) -> Union[str, int, None]:
-    """Return the id of the request that a cancellation is about, None when it is none."""
-    if not isinstance(value, dict) or value.get("method") != "notifications/cancelled":
-        return None
-    params = value.get("params")
-    request_id = params.get("requestId") if isinstance(params, dict) else None
-    return request_id if is_request_id(request_id) else None
+    """Return the id of the request that a cancellation is about, None if it is none."""
+    is_cancelled = isinstance(value, dict) and value.get("method") == "notifications/cancelled"
+    params = value.get("params") if is_cancelled else None
+    return find_request_id({"id": params.get("requestId")}) if isinstance(params, dict) else None
 
 
 def is_request(value: Any) -> bool:
     """Return whether a JSON value is meant as a request, and can be answered by its id."""
-    return (isinstance(value, dict) and isinstance(value.get("method"), str)
-            and is_request_id(value.get("id")))
+    return find_request_id(value) is not None and isinstance(value.get("method"), str)
 
 
 def is_notification(value: Any) -> bool:
@@ -679,65 +581,53 @@ def is_notification(value: Any) -> bool:
 
 def is_slow(value: Any) -> bool:
     """Return whether a JSON value is a call that may take its time, or a batch with such a call."""
-    return any(is_request(part) and part["method"] in SLOW_METHODS
+    return any(is_request(part) and METHODS.get(part["method"], Method()).slow
                for part in (value if isinstance(value, list) else [value]))
 
 
 def parse_message(value: Any) -> Message:
-    """Return the message in a JSON value; raises MCPError (-32600) when it is none."""
+    """Return the message in a JSON value; raises MCPError (-32600) when it is none.
+
+    A malformed error in a response is kept readable, not refused.
+    """
     if not isinstance(value, dict):
-        raise MCPError(INVALID_REQUEST, "Invalid Request: a message is a JSON object, but this is "
-                       + ("a batch" if isinstance(value, list) else type(value).__name__))
+        raise _invalid("a message", "a JSON object",
+                       "a batch" if isinstance(value, list) else type(value).__name__)
     if value.get("jsonrpc") != JSONRPC_VERSION:
-        raise MCPError(INVALID_REQUEST, 'Invalid Request: "jsonrpc" must be "2.0", but is '
-                       + shorten(value.get("jsonrpc", "missing")))
-    if "method" in value:
-        return _parse_call(value)
-    if "result" in value or "error" in value:
+        raise _invalid('"jsonrpc"', '"2.0"', value.get("jsonrpc", "missing"))
+    request_id = value.get("id")
+    if not (type(request_id) in (str, int)         # a bool is an int, but no id
+            or request_id is None and ("id" not in value or "method" not in value)):
+        raise _invalid('"id"', "a string or an integer", request_id)
+    if "method" not in value:
         return _parse_response(value)
-    raise MCPError(INVALID_REQUEST,
-                   'Invalid Request: there is no "method", "result" or "error" in it')
-
-
-def _parse_call(value: dict) -> Message:
     method, params = value["method"], value.get("params")
     if not isinstance(method, str):
-        raise MCPError(INVALID_REQUEST,
-                       f'Invalid Request: "method" must be a string, but is {shorten(method)}')
+        raise _invalid('"method"', "a string", method)
     if params is None:
         params = {}
     elif not isinstance(params, dict):
-        raise MCPError(INVALID_REQUEST,
-                       f'Invalid Request: "params" must be an object, but is {shorten(params)}')
-    if "id" not in value:
-        return Notification(method, params)
-    if not is_request_id(value["id"]):
-        raise MCPError(INVALID_REQUEST, 'Invalid Request: "id" must be a string or an integer, '
-                       f'but is {shorten(value["id"])}')
-    return Request(value["id"], method, params)
+        raise _invalid('"params"', "an object", params)
+    return Request(request_id, method, params) if "id" in value else Notification(method, params)
 
 
 def _parse_response(value: dict) -> Response:
-    request_id = value.get("id")
-    if request_id is not None and not is_request_id(request_id):
-        raise MCPError(INVALID_REQUEST,
-                       f'"id" must be a string or an integer, but is {shorten(request_id)}')
     if "error" in value:
-        return Response(request_id, None, _parse_error(value["error"]))
-    if not isinstance(value["result"], dict):
-        raise MCPError(INVALID_REQUEST,
-                       f'"result" must be an object, but is {shorten(value["result"])}')
-    return Response(request_id, value["result"], None)
+        error = value["error"]
+        if not isinstance(error, dict):
+            error = {"message": f"an error that is no object: {shorten(error)}"}
+        code = error.get("code")
+        return Response(value.get("id"), None, MCPError(
+            code if type(code) is int else INTERNAL_ERROR, str(error.get("message", "")),
+            error.get("data")))
+    if not isinstance(value.get("result"), dict):
+        raise _invalid('"result"', "an object", value.get("result", "missing, as are "
+                                                          '"method" and "error"'))
+    return Response(value.get("id"), value["result"], None)
 
 
-def _parse_error(error: Any) -> MCPError:
-    """Return the error of a response; a malformed one is kept readable, not refused."""
-    if not isinstance(error, dict):
-        return MCPError(INTERNAL_ERROR, f"an error that is no object: {shorten(error)}")
-    code = error.get("code")
-    if not isinstance(code, int) or isinstance(code, bool):
-        code = INTERNAL_ERROR
-    return MCPError(code, str(error.get("message", "")), error.get("data"))
+def _invalid(what: str, wanted: str, seen: Any) -> MCPError:
+    return MCPError(INVALID_REQUEST, "Invalid Request: " + must_be(what, wanted, seen))
 
 
 def without_none(members: dict) -> dict:
@@ -748,17 +638,13 @@ def without_none(members: dict) -> dict:
 def build_request(request_id: Union[str, int], method: str, params: Optional[dict]) -> dict:
     """Return a request as a JSON value; no `params` member when there are none."""
     message = {"jsonrpc": JSONRPC_VERSION, "id": request_id, "method": method}
-    if params is not None:
-        message["params"] = params
-    return message
+    return message if params is None else {**message, "params": params}
 
 
 def build_notification(method: str, params: Optional[dict] = None) -> dict:
     """Return a notification as a JSON value."""
     message = {"jsonrpc": JSONRPC_VERSION, "method": method}
-    if params is not None:
-        message["params"] = params
-    return message
+    return message if params is None else {**message, "params": params}
 
 
 def build_result(request_id: Union[str, int], result: dict) -> dict:
@@ -771,17 +657,14 @@ def build_error(request_id: Union[str, int, None], error: MCPError) -> dict:
     return {"jsonrpc": JSONRPC_VERSION, "id": request_id, "error": error.to_wire()}
 
 
-def format_message(message: Any) -> bytes:
-    """Return a JSON value as compact ASCII bytes; raises ValueError for NaN and Infinity."""
-    return encode_json(message).encode("ascii")
-
-
 # =============================================================================================
 # 4. SERVER-SENT EVENTS
 # =============================================================================================
 # In: the bytes of an event stream, cut anywhere. Out: events. And back: an event to bytes.
 # Spec: the WHATWG HTML standard, "Interpreting an event stream". Where the bytes were cut never
 # changes the events, and cost grows with the number of bytes only.
+
+MAX_EVENT_BYTES = 64 * 1024 * 1024
 
 
 class SSEEvent(NamedTuple):
@@ -927,7 +810,7 @@ class Head(NamedTuple):
     headers: Headers
 
 
-def parse_head(data: bytes, max_headers: int = Limits().max_headers) -> Head:
+def parse_head(data: bytes, max_headers: int = LIMITS["max_headers"][0]) -> Head:
     """Return the request head in bytes (without the blank line at its end).
 
     Raises HTTPError, 400 or 431. Repeated headers are joined, so that a second Host,
@@ -1091,7 +974,7 @@ class ChunkedBody:
     ends_with_connection = False
     LINE_BYTES = 4096
 
-    def __init__(self, max_trailers: int = Limits().max_headers):
+    def __init__(self, max_trailers: int = LIMITS["max_headers"][0]):
         self.is_complete = False
         self.announced = 0
         self._trailers_left = max_trailers
@@ -3668,8 +3551,9 @@ def check_method_known(route: RequestContext, offer: Features) -> None:
     if not isinstance(route.message, Request):
         return
     method = route.message.method
-    fact = find_method(method, route.version)
-    if fact is None or (fact.capability and fact.capability not in offer.features):
+    fact = METHODS.get(method)
+    if fact is None or route.version not in fact.versions or (
+            fact.capability and fact.capability not in offer.features):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
 
 
@@ -4671,6 +4555,12 @@ def _build_digest(value: Any) -> str:
 # In: a JSON value with the headers that carried it. Out: an Answer. What is offered (tools,
 # resources, prompts, completions), and a handler for each method.
 
+# Spec: 2025-03-26 transports: the only revision that allows JSON-RPC batches.
+BATCH_VERSION = "2025-03-26"
+MAX_URI_CHARS = 65_536                 # of a URI that is held against templates
+MAX_BATCH = 100                        # messages: the answers to all of them are one
+PAGE_SIZE = 500
+
 
 class ToolResult(dict):
     """A whole `tools/call` result, sent as it is: content, structuredContent, isError, _meta."""
@@ -4895,11 +4785,11 @@ class Server:
                  cache_scope: str = "public", page_size: int = PAGE_SIZE, auth: Any = None,
                  instance: Optional[str] = None, runtime: Optional[Runtime] = None,
                  **options: Any):
-        limits = {key: value for key, value in options.items() if key in Limits._fields}
+        limits = {key: value for key, value in options.items() if key in LIMITS}
         unknown = sorted(set(options) - set(limits) - set(SERVER_OPTIONS))
         if unknown:
             raise UsageError(f"Server knows no {', '.join(unknown)}: "
-                             f"the limits are {', '.join(Limits._fields)}")
+                             f"the limits are {', '.join(LIMITS)}")
         if stream not in ("auto", "always", "never"):
             raise UsageError(f'stream is "auto", "always" or "never", but is {shorten(stream)}')
         if page_size < 1:
@@ -5232,7 +5122,7 @@ class Server:
     def _build_error(self, request_id: Union[str, int, None], error: MCPError,
                      era: str) -> Answer:
         try:
-            return Answer(find_status(error.code, era),
+            return Answer(ERROR_STATUS.get(error.code, (200, 200))[era == "modern"],
                           format_message(build_error(request_id, error)))
         except (TypeError, ValueError, RecursionError):
             self.runtime.log_exception("an error of the handler's is not valid JSON")
@@ -5830,6 +5720,14 @@ def build_pong_server() -> Server:
 # The shell around a Server: a listening socket, a thread for each connection, clocks and the log.
 # What decides lies above; here bytes are moved, in time. `ThreadedServer` and `RequestHandler` are
 # a server of any kind, `HTTPService` and `HTTPHandler` the one that speaks MCP.
+
+ANSWER_STEP_BYTES = 1024 * 1024        # of an answer, that a client takes within read_seconds
+MAX_TURNED_AWAY = 100                  # connections too many that may still read why
+TURNED_AWAY_SECONDS = 1.0              # that they have for it
+STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
+REFUSED_SECONDS = 2.0                  # that a refused client has to see why, as it still sends
+DRAIN_SECONDS = 0.25                   # before that, in which a connection ends with its answer
+IDLE_THREAD_SECONDS = 10.0             # that an idle thread waits for another connection
 
 
 def system_runtime() -> Runtime:
@@ -10868,9 +10766,9 @@ def make_server(options: Any) -> Server:
     if options.sessions is not None:
         server.keeps_sessions = options.sessions
     server.stream = options.stream or server.stream
-    given = {name: getattr(options, name) for name in Limits._fields
+    given = {name: getattr(options, name) for name in LIMITS
              if getattr(options, name) is not None}
-    server.limits = server.limits._replace(**given)
+    server.limits = server.limits.replace(**given)
     server.instance = server.instance if options.instance is None else options.instance
     server.sessions = Sessions(server.runtime, server.limits, server.instance)
     server.tasks.limits = server.limits
@@ -12404,10 +12302,10 @@ def add_serve_options(command: Any) -> None:
                          help="a line on standard error for each request, without its contents")
     command.add_argument("-v", "--verbose", action="store_true",
                          help="log each request and its answer, shortened")
-    for name, default in zip(Limits._fields, Limits()):
+    for name, (default, meaning) in LIMITS.items():
         kind = parse_seconds if isinstance(default, float) else parse_count
         command.add_argument("--" + name.replace("_", "-"), type=kind, metavar="N",
-                             help=f"{LIMIT_MEANING[name]} ({default})")
+                             help=f"{meaning} ({default})")
 
 
 # The commands: what runs each, and what adds the options that it alone has.
@@ -12530,6 +12428,9 @@ def end_process(code: int) -> None:
 # In: the token of a request. Out: the Principal that it stands for, or the refusal that tells how
 # to get a better one. A server with an Auth is an OAuth resource server: it issues no tokens, it
 # judges those of others. What asks another machine about a token comes in as a callable.
+
+# The path at which a protected resource names the issuers of its tokens. Spec: RFC 9728, 3.
+RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 
 class Principal(NamedTuple):
@@ -12930,6 +12831,21 @@ def parse_introspection(answer: dict, name: str) -> Optional[Principal]:
 # what came of it. A task is a record in a store: what is asked about it reads and changes that,
 # and so does the thread that runs it. Where processes share a store, any of them can answer.
 # Spec: SEP-2663, the extension io.modelcontextprotocol/tasks.
+
+# Extensions are named as `_meta` members are. Spec: extensions/overview, Negotiation.
+TASKS_EXTENSION = META_PREFIX + "tasks"
+# What the client must have declared of itself before it gets a task, or asks for one.
+TASKS_NEEDED = {"extensions": {TASKS_EXTENSION: {}}}
+
+METHODS.update({name: Method(MODERN_VERSIONS, TASKS_EXTENSION, {"taskId": (str, True), **params},
+                             "taskId", needs=TASKS_NEEDED)
+                for name, params in (("tasks/get", {}), ("tasks/cancel", {}),
+                                     ("tasks/update", {"inputResponses": (dict, True)}))})
+LIMITS.update(
+    max_tasks=(1000, "tasks kept at a time (the one that ended the longest time ago makes room)"),
+    max_running_tasks=(100, "tasks that run at a time in one process (an error beyond)"),
+    task_seconds=(3600.0, "seconds that a task is kept, from its call on, unless its tool says "
+                          "otherwise"))
 
 
 class TaskRule(NamedTuple):

