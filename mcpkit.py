@@ -5723,7 +5723,6 @@ def build_pong_server() -> Server:
 
 ANSWER_STEP_BYTES = 1024 * 1024        # of an answer, that a client takes within read_seconds
 MAX_TURNED_AWAY = 100                  # connections too many that may still read why
-TURNED_AWAY_SECONDS = 1.0              # that they have for it
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
 REFUSED_SECONDS = 2.0                  # that a refused client has to see why, as it still sends
 DRAIN_SECONDS = 0.25                   # before that, in which a connection ends with its answer
@@ -5875,7 +5874,9 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         super().setup()
         self.read_by = self.send_by = math.inf
         self.is_late = False
+        self.started: Any = None             # when the first byte of the request came
         self.server.connections[self.request] = self
+        self.is_too_many = len(self.server.connections) > self.server.limits.max_connections
 
     def handle_one_request(self) -> None:
         """Read and answer one request; afterwards the connection is in step, or closed."""
@@ -5886,6 +5887,9 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         try:
             with server.starting:            # give way to a connection that gets its thread
                 pass
+            if self.is_too_many:
+                raise HTTPError(503, f"there are {server.limits.max_connections} connections "
+                                "already: try again soon", (("Retry-After", "1"),))
             data = self.data = self.read_head()
             if data is None:
                 return
@@ -6043,9 +6047,8 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
                 self.connection.sendall(data[start:start + ANSWER_STEP_BYTES])
             self.send_by = math.inf
             return True
-        except OSError as error:
+        except OSError:
             self.close_connection = True
-            self.server.log_debug(f"the client went away: {error}")
             return False
 
     def watch(self, now: float) -> None:
@@ -6100,7 +6103,6 @@ class ThreadedServer(http.server.ThreadingHTTPServer):
         self.starting = threading.Lock()     # held while a thread starts: among many busy ones it
         self._jobs: Any = queue.SimpleQueue()        # would come last, and its client with it
         self._idle: List[None] = []          # as many as threads wait for a job that is not put yet
-        self._turned_away: deque = deque()   # connections too many, with the time to close them
         threading.Thread(target=self._watch, daemon=True, name="mcpkit-watcher").start()
 
     def __enter__(self) -> Any:
@@ -6150,17 +6152,19 @@ class ThreadedServer(http.server.ThreadingHTTPServer):
             connection, address = super().get_request()
         except BlockingIOError:                   # another process has been faster
             raise
-        except OSError as error:
-            self.log_debug(f"cannot accept a connection: {error}")
+        except OSError:
             self.stopped.wait(0.05)
             raise
         connection.setblocking(True)              # the BSDs hand down that the listener is not
         return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Have an idle thread serve a connection, or a new one; or refuse one too many."""
-        if len(self.connections) >= self.limits.max_connections:
-            self._turn_away(request)
+        """Have an idle thread serve a connection, or a new one.
+
+        Up to MAX_TURNED_AWAY connections too many still get an answer, which says so.
+        """
+        if len(self.connections) >= self.limits.max_connections + MAX_TURNED_AWAY:
+            request.close()
             return
         self.connections[request] = None
         try:
@@ -6171,8 +6175,7 @@ class ThreadedServer(http.server.ThreadingHTTPServer):
                     threading.Thread(target=self._work, args=(request, client_address), daemon=True,
                                      name="mcpkit-thread").start()
             except RuntimeError:                  # no thread to be had
-                del self.connections[request]
-                self._turn_away(request)
+                self.shutdown_request(request)
         else:
             self._jobs.put((request, client_address))
 
@@ -6197,23 +6200,6 @@ class ThreadedServer(http.server.ThreadingHTTPServer):
         super().shutdown_request(request)
         self.connections.pop(request, None)
 
-    def _turn_away(self, request: socket.socket) -> None:
-        """Answer a connection too many at once, and have the watcher close it.
-
-        Closed now, it would be reset for what it has sent, and its client never see the answer.
-        """
-        body = build_refusal(HTTPError(503, f"there are {self.limits.max_connections} connections "
-                                            "already: try again soon")).data
-        with contextlib.suppress(OSError):
-            request.setblocking(False)
-            request.send(b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-                         b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
-                         % (len(body), body))
-            request.shutdown(socket.SHUT_WR)
-        self._turned_away.append((time.monotonic() + TURNED_AWAY_SECONDS, request))
-        if len(self._turned_away) > MAX_TURNED_AWAY:
-            self._turned_away.popleft()[1].close()
-
     def _watch(self) -> None:
         """Look after connections four times a second, until the server stops."""
         while not self.stopped.wait(0.25):
@@ -6221,15 +6207,6 @@ class ThreadedServer(http.server.ThreadingHTTPServer):
             for handler in list(self.connections.values()):
                 if handler is not None:
                     handler.watch(now)
-            with contextlib.suppress(IndexError):
-                while self._turned_away[0][0] <= now:
-                    self._turned_away.popleft()[1].close()
-        while self._turned_away:
-            self._turned_away.popleft()[1].close()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what should never happen; the other connections go on."""
-        log_exception("a connection failed")
 
     def log_debug(self, text: str) -> None:
         """Write a line for whoever looks for a fault; here none is written."""
@@ -6424,7 +6401,8 @@ class HTTPHandler(RequestHandler):
     """One connection of an HTTPService."""
 
     server: HTTPService
-    principal: Optional[Principal] = None    # who sent the request, if callers are known
+    principal: Any = None                    # who sent the request, if callers are known
+    owner: Optional[str] = None              # whose sessions it may open or use
 
     def check(self, data: bytes) -> CheckedRequest:
         """Return what a head asks for, as the checks of REQUEST CHECKS have it."""
@@ -6438,6 +6416,7 @@ class HTTPHandler(RequestHandler):
         else:
             token = read_token(service.policy, data)
             self.principal = None if token is None else service.policy.access.identify(token)
+            self.owner = self.principal and self.principal.subject
             request = service.check_again(data)
         self.origin, self.rechecked = request.origin, self.started
         return request
@@ -6460,11 +6439,6 @@ class HTTPHandler(RequestHandler):
             self.origin = find_allowed_origin(self.head, self.server.policy)
         super().refuse(error)
         self.log()
-
-    @property
-    def owner(self) -> Optional[str]:
-        """Whose sessions this request may open or use, None if callers are not known."""
-        return None if self.principal is None else self.principal.subject
 
     def recheck(self) -> bool:
         """Return whether the client that follows a stream may go on: tokens end, and are revoked."""
@@ -6648,10 +6622,6 @@ class HTTPService(ThreadedServer):
         self.check_again = functools.partial(admit, self.policy)
         self.check = functools.lru_cache(maxsize=64)(self.check_again)
 
-    def _turn_away(self, request: socket.socket) -> None:
-        super()._turn_away(request)
-        log_request(self, 503, None)
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log what should never happen; the other connections go on."""
         self.mcp.runtime.log_exception("a connection failed")
@@ -6805,8 +6775,14 @@ class StdioChannel(Channel):
         return not stream.has_outrun(self)
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
-        """Remember the legacy client for as long as the process lives."""
-        self.session = self._service.open_session(version, client_info, client_capabilities)
+        """Remember the legacy client as long as the process lives, and notify it of changes."""
+        service = self._service
+        service.close_session()
+        mcp = service.mcp
+        self.session = service.session = Session(None, version, client_info, client_capabilities,
+                                                 mcp.runtime, mcp.limits)
+        mcp.listeners.add(self.session)
+        start_thread(functools.partial(service.notify, self.session))
 
     def close(self) -> None:
         """End the stream that is followed, if one is."""
@@ -6869,7 +6845,7 @@ class StdioService:
         """End streams, and wait for calls."""
         for channel in self._list_running():
             channel.close()
-        self._close_session()
+        self.close_session()
         with self._changed:
             self._changed.wait_for(lambda: not self._running, seconds)
 
@@ -6901,22 +6877,13 @@ class StdioService:
                 return
         answer()
 
-    def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> Session:
-        """Remember the legacy client as long as the process lives, and notify it of changes."""
-        self._close_session()
-        mcp = self.mcp
-        self.session = Session(None, version, client_info, client_capabilities, mcp.runtime,
-                               mcp.limits)
-        mcp.listeners.add(self.session)
-        start_thread(functools.partial(self._notify, self.session))
-        return self.session
-
-    def _notify(self, session: Session) -> None:
+    def notify(self, session: Session) -> None:
         """Send a session what belongs to no call; after what was lost it goes on with the newest."""
         while not session.stream.is_closed:
             StdioChannel(self, None).follow(session.stream)
 
-    def _close_session(self) -> None:
+    def close_session(self) -> None:
+        """Notify the client no longer, if there is one."""
         if self.session is not None:
             self.mcp.listeners.discard(self.session)
             self.session.stream.close()
