@@ -9776,19 +9776,19 @@ REPORTS: Dict[str, Callable[[dict], str]] = {}
 # ---- what a refusal means
 
 _SENDING = "streamable-http, Sending Messages"
-_MOVED = ("redirect", "the endpoint has moved", "probe the URL in Location")
-_HOST = ("host", "the server does not answer to this host name",
+_MOVED = ("http", "the endpoint has moved", "probe the URL in Location")
+_HOST = ("http", "the server does not answer to this host name",
          "use the name it was started with, or allow this one there")
 _OTHER_SESSION = ("it may have restarted, or several processes answer: have each client always "
                   "reach the same one, or let the server do without sessions")
 _NO_ROUTE = "the endpoint is often at /mcp: probe that, or look for it in the program"
 _START = "start the server, and check the address that the proxy has for it"
 
-# Statuses, a header ("": the body), and a pattern in it, to the id of the check, what such an answer
+# Statuses, a header ("": the body), and a pattern in it, to the layer that fails, what the answer
 # means, and what to do; {seen} stands for what matched. The first row that fits counts.
 REFUSALS: Tuple[Tuple[Sequence[int], str, str, Tuple[str, str, str]], ...] = (
     ((302,), "location", r"log-?in|sign-?in|auth|sso|saml",
-     ("redirect", "a login page stands in front of the server",
+     ("http", "a login page stands in front of the server",
       "have the path excepted from single sign-on: an MCP client has no browser")),
     ((301, 302, 303, 307, 308), "", "", _MOVED),
     ((400,), "", r"plain HTTP request|HTTP request to an HTTPS",
@@ -9796,63 +9796,72 @@ REFUSALS: Tuple[Tuple[Sequence[int], str, str, Tuple[str, str, str]], ...] = (
     ((400,), "", r"session", ("session", "the server wants a session that it knows",
                               _OTHER_SESSION)),
     ((400,), "", r"protocol.?version|unsupported.{0,200}version",
-     ("version", "the server does not speak this revision", "see the revisions that it names")),
+     ("handshake", "the server does not speak this revision", "see the revisions that it names")),
     ((400,), "", r"mcp-method|mcp-name|header",
-     ("bad-request", "the server misses a header, or it does not match the body",
+     ("handshake", "the server misses a header, or it does not match the body",
       "look for a proxy that drops or changes Mcp-* headers")),
     ((400, 403), "", r"\bhost\b", _HOST),
     ((421,), "", "", _HOST),
-    ((400,), "", "", ("bad-request", "the server read the request and refused it", "see its words: "
+    ((400,), "", "", ("handshake", "the server read the request and refused it", "see its words: "
                       "a version that it does not speak, a missing session id, or no MCP")),
-    ((403,), "cf-mitigated", "", ("challenge", "Cloudflare wants proof of a person",
+    ((401,), "www-authenticate", r"resource_metadata",
+     ("authorization", "the server is there and wants a token", "fetch resource_metadata to find the "
+      "authorization server, or give a token with --header 'Authorization: Bearer ...'")),
+    ((401,), "www-authenticate", "",
+     ("authorization", "the server is there and wants credentials, but names no resource_metadata",
+      "give them with --header 'Authorization: ...'")),
+    ((401,), "", "", ("authorization", "the server refuses, and does not say how to be let in",
+                      "ask whoever runs it for a token")),
+    ((403,), "cf-mitigated", "", ("http", "Cloudflare wants proof of a person",
                                   "have the path excepted from its bot rules")),
     ((403,), "www-authenticate", r"insufficient_scope",
-     ("forbidden", "the token lacks a scope",
+     ("http", "the token lacks a scope",
       "log in again, and ask for the scope that the challenge names")),
     ((403,), "", r"origin",
-     ("origin", "the server refuses the Origin, or that there is none",
+     ("http", "the server refuses the Origin, or that there is none",
       "allow it in the server's settings: the probe sends none, as no program does")),
-    ((403,), "", "", ("forbidden", "the server, or something in front of it, refuses this caller",
+    ((403,), "", "", ("http", "the server, or something in front of it, refuses this caller",
                       "check the token's rights, and rules on address or region")),
     ((404,), "", r"session", ("session", "the server does not know the session (any more)",
                               _OTHER_SESSION)),
-    ((404,), "", r"cannot post", ("not-found", "the program has no route for a POST here",
+    ((404,), "", r"cannot post", ("http", "the program has no route for a POST here",
                                   _NO_ROUTE)),
-    ((404,), "", "", ("not-found", "there is nothing at this path", _NO_ROUTE)),
+    ((404,), "", "", ("http", "there is nothing at this path", _NO_ROUTE)),
     ((405, 501), "", "",
-     ("method-not-allowed", "this path takes no POST, so it is no MCP endpoint",
+     ("http", "this path takes no POST, so it is no MCP endpoint",
       "the endpoint is often at /mcp; a server that takes only GET here may be of the old HTTP+SSE "
       "transport")),
-    ((406, 411, 415), "", "", ("headers", "the server refuses Accept, Content-Type or Content-Length, "
+    ((406, 411, 415), "", "", ("http", "the server refuses Accept, Content-Type or Content-Length, "
                                "though they are right", "look for a proxy that changes them")),
-    ((407,), "", "", ("proxy", "a proxy wants credentials",
+    ((407,), "", "", ("http", "a proxy wants credentials",
                       "give them in HTTP_PROXY: http://USER:PASSWORD@HOST:PORT")),
-    ((413,), "", "", ("size", "the server takes no body of this size, though it is small",
+    ((413,), "", "", ("http", "the server takes no body of this size, though it is small",
                       "look for a limit in a proxy (nginx: client_max_body_size)")),
-    ((429,), "retry-after", r".+", ("rate", "the server has had too many requests", "try again "
+    ((429,), "retry-after", r".+", ("http", "the server has had too many requests", "try again "
                                     "after {seen} (its Retry-After: seconds, or a date)")),
-    ((429,), "", "", ("rate", "the server has had too many requests", "try again later")),
+    ((429,), "", "", ("http", "the server has had too many requests", "try again later")),
     ((502,), "server", r".+",
-     ("gateway", "{seen} is there, but cannot reach the server behind it", _START)),
-    ((502, 521), "", "", ("gateway", "a proxy is there, but the server behind it is not", _START)),
+     ("http", "{seen} is there, but cannot reach the server behind it", _START)),
+    ((502, 521), "", "", ("http", "a proxy is there, but the server behind it is not", _START)),
     ((503,), "retry-after", r".+",
-     ("unavailable", "the server is too busy, or not up yet",
+     ("http", "the server is too busy, or not up yet",
       "try again after {seen} (its Retry-After: seconds, or a date)")),
-    ((503,), "", "", ("unavailable", "the server is too busy, or not up yet", "try again soon")),
-    ((504, 522), "", "", ("gateway", "a proxy waited in vain for the server behind it",
+    ((503,), "", "", ("http", "the server is too busy, or not up yet", "try again soon")),
+    ((504, 522), "", "", ("http", "a proxy waited in vain for the server behind it",
                           "see the server's log, and whether it lets the proxy in")),
-    ((511,), "", "", ("captive-portal", "the network wants you to log in first",
+    ((511,), "", "", ("http", "the network wants you to log in first",
                       "open any page in a browser")),
-    (range(500, 1000), "", "", ("status", "the server failed", "see the server's log")),
-    (range(1000), "", "", ("status", "no success", "see its words")),
+    (range(500, 1000), "", "", ("http", "the server failed", "see the server's log")),
+    (range(1000), "", "", ("http", "no success", "see its words")),
 )
-# The layer at which a check ends a conversation; any other check is of the stage that was reached.
-LAYER_OF_CHECK = {**{row[-1][0]: "http" for row in REFUSALS}, "content": "content",
-                  "authorization": "authorization", "tls": "tls", "bad-request": "handshake",
-                  "version": "handshake", "session": "session"}
 # Headers of a refusal that say why, or who refuses.
-TELLING_HEADERS = ("location", "allow", "retry-after", "mcp-name", "mcp-method", "x-error",
-                   "proxy-authenticate", "cf-ray", "via")
+TELLING_HEADERS = ("www-authenticate", "location", "allow", "retry-after", "mcp-name", "mcp-method",
+                   "x-error", "proxy-authenticate", "cf-ray", "via")
+
+
+def is_challenge(exchange: Exchange) -> bool:
+    """Return whether an answer wants credentials, and says so as HTTP has it."""
+    return exchange.status == 401 and "www-authenticate" in exchange.headers
 
 
 def read_object(data: bytes) -> Optional[dict]:
@@ -9865,7 +9874,7 @@ def read_object(data: bytes) -> Optional[dict]:
 
 
 def find_refusal(status: int, headers: Headers, text: str) -> Tuple[str, str, str]:
-    """Return id, meaning and hint of a status other than success."""
+    """Return the layer, meaning and hint of a status other than success."""
     for statuses, name, pattern, meaning in REFUSALS:
         words = headers.get(name) if name else text
         match = None if words is None or status not in statuses else re.search(
@@ -9887,53 +9896,29 @@ def reveal_encoded(text: str) -> str:
 
 def explain_status(status: int, headers: Headers, text: str) -> Finding:
     """Return what an HTTP status other than success means to somebody looking for MCP."""
-    if status == 401:
-        return explain_challenge(headers, text)
-    id, message, hint = find_refusal(status, headers, text)
+    name, message, hint = find_refusal(status, headers, text)
     value: Any = read_object(text.encode("utf-8", "surrogatepass"))
-    for name in ("error", "message", "detail", "title") if value is not None else ():
-        if isinstance(value, dict) and value.get(name):
-            value = value[name]
-    words = [find_title(text) or text.strip() if value is None else
-             value if isinstance(value, str) else shorten(value)]
-    words += [f"{name}: {headers[name]}" for name in TELLING_HEADERS if name in headers]
+    for member in ("error", "message", "detail", "title") if value is not None else ():
+        if isinstance(value, dict) and value.get(member):
+            value = value[member]
+    words = [] if status == 401 and "www-authenticate" in headers else [
+        find_title(text) or text.strip() if value is None else
+        value if isinstance(value, str) else shorten(value)]
+    words += [f"{header}: {headers[header]}" for header in TELLING_HEADERS if header in headers]
     seen = ", ".join(shorten(reveal_encoded(word)) for word in words if word)
-    return Finding(id, "fail", f"HTTP {status}: {message}" + (f" ({seen})" if seen else ""), hint)
-
-
-def explain_challenge(headers: Headers, text: str) -> Finding:
-    """Return what the WWW-Authenticate header of a 401 asks a client to do next."""
-    spec = "RFC 9728 5.1; 2025-11-25 basic/authorization"
-    if "www-authenticate" not in headers:
-        title = shorten(find_title(text))
-        return Finding("authorization", "fail", "HTTP 401 without a WWW-Authenticate challenge: the "
-                       "server refuses, and does not say how to be let in"
-                       + (f" (a page titled '{title}')" if title else ""),
-                       "ask whoever runs it for a token", spec)
-    challenges = parse_challenges(headers["www-authenticate"])
-    metadata = [challenge.params["resource_metadata"] for challenge in challenges
-                if "resource_metadata" in challenge.params]
-    if metadata:
-        return Finding("authorization", "note", f"HTTP 401 with resource_metadata="
-                       f"{shorten(metadata[0])}: the server is there and wants a token",
-                       "fetch that URL to find the authorization server, or give a token with "
-                       "--header 'Authorization: Bearer ...'", spec)
-    schemes = shorten(", ".join(dict.fromkeys(challenge.scheme for challenge in challenges)))
-    return Finding("authorization", "note", f"HTTP 401 with a challenge ({schemes or 'unreadable'}) "
-                   "but no resource_metadata: the server is there and wants credentials",
-                   "give them with --header 'Authorization: ...'", spec)
+    return layer(name, "fail", f"HTTP {status}: {message}" + (f" ({seen})" if seen else ""), hint)
 
 
 def explain_body(status: int, headers: Headers, text: str) -> Finding:
     """Return what a successful answer is that holds no MCP."""
     kind = parse_media_type(headers.get("content-type")) or "no content type"
-    if "html" in kind or text.lstrip()[:1] == "<":
-        title = shorten(find_title(text))
-        return Finding("content", "fail", f"HTTP {status} with a web page"
-                       + (f" titled '{title}'" if title else "") + ", not MCP", "a login page, a "
-                       "captive portal, or the wrong path: the endpoint is often at /mcp", _SENDING)
-    return Finding("content", "fail", f"HTTP {status}, {kind}, but no JSON-RPC answer: "
-                   f"{shorten(text) or '(empty)'}", "is this an MCP endpoint?", _SENDING)
+    if "html" not in kind and text.lstrip()[:1] != "<":
+        return layer("content", "fail", f"HTTP {status}, {kind}, but no JSON-RPC answer: "
+                     f"{shorten(text) or '(empty)'}", "is this an MCP endpoint?")
+    title = shorten(find_title(text))
+    return layer("content", "fail", f"HTTP {status} with a web page"
+                 + (f" titled '{title}'" if title else "") + ", not MCP", "a login page, a captive "
+                 "portal, or the wrong path: the endpoint is often at /mcp")
 
 
 # ---- what an error means
@@ -9967,45 +9952,38 @@ def explain_fault(error: MCPKitError) -> Finding:
 
 
 def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Finding:
-    """Return the check for what ended the conversation in one era."""
+    """Return the layer at which the conversation in one era ended, "" for that it had reached."""
     status = exchange.status if exchange is not None else None
-    if status == 401:                             # also one with a JSON-RPC error in it
-        return explain_challenge(exchange.headers, exchange.answer.decode("utf-8", "replace"))
+    text = exchange.answer.decode("utf-8", "replace") if exchange is not None else ""
+    words = escape_text(reveal_encoded(str(error)))
     if isinstance(error, TransportError):
         fault = explain_fault(error)
         stranger = ": that is an SSH server" if "in HTTP: SSH-" in fault.message else ""
-        return Finding("reach", "fail", fault.message + stranger, fault.hint, "", fault.layer)
-    if isinstance(error, MCPError):
-        return explain_error(error, exchange)
+        return fault._replace(message=fault.message + stranger)
+    if isinstance(error, MCPError) and status != 401:    # a HTTP status says more of what to do
+        if error.http_status in (200, None):
+            inside = " inside a 200: the request arrived, and was refused"
+            return layer("", "fail", words + (inside if error.http_status else ""),
+                         "the server says what it wants; see also its log")
+        name, _, hint = find_refusal(error.http_status, exchange.headers if exchange else {},
+                                     error.message)
+        return layer("" if error.http_status == 400 else name, "fail", words, hint)
     if status is None:
-        return Finding("protocol", "fail", escape_text(str(error)))
-    text = exchange.answer.decode("utf-8", "replace")
+        return layer("", "fail", words)
     if not 200 <= status < 300:
         return explain_status(status, exchange.headers, text)
-    kind = parse_media_type(exchange.headers.get("content-type"))
-    if not exchange.is_stream and kind != JSON_TYPE:
+    if not exchange.is_stream and parse_media_type(
+            exchange.headers.get("content-type")) != JSON_TYPE:
         return explain_body(status, exchange.headers, text)
-    return Finding("protocol", "fail", escape_text(str(error)), "is it MCP? --max-bytes has more of "
-                   "it read" if "larger than" in str(error) else "the server's answer breaks a "
-                   "rule: see its log, or ask its author", _SENDING)
-
-
-def explain_error(error: MCPError, exchange: Optional[Exchange]) -> Finding:
-    """Return the check for a JSON-RPC error; its HTTP status says more of what to do."""
-    status = error.http_status
-    if status == 200 or status is None:
-        inside = " inside a 200: the request arrived, and was refused" if status else ""
-        return Finding("error", "fail", f"{escape_text(str(error))}{inside}",
-                       "the server says what it wants; see also its log")
-    id, _, hint = find_refusal(status, exchange.headers if exchange else {}, error.message)
-    return Finding("error" if status == 400 else id, "fail",
-                   escape_text(reveal_encoded(str(error))), hint)
+    is_unread = exchange.error or "jsonrpc" not in (read_object(exchange.answer) or {})
+    return layer("content" if is_unread and exchange.method != "stdio" else "", "fail", words,
+                 "is it MCP? --max-bytes has more of it read" if "larger than" in words else
+                 "the server's answer breaks a rule: see its log, or ask its author")
 
 
 # ---- what is worth a line though it went well
 
 REDIRECT_HINT = "give clients the URL that it leads to: some lose the request on the way"
-NO_TOOLS = ("tools/list names no tool", "is something missing in the server's configuration?")
 
 
 def is_redirect(exchange: Exchange) -> bool:
@@ -10039,19 +10017,18 @@ def explain_exchange(exchange: Exchange) -> Iterator[Finding]:
 
 def explain_tools(tools: List[Any]) -> Iterator[Finding]:
     """Yield what is worth a line about a tool list, of faulty tools MAX_FAULTY_TOOLS lines."""
-    faults = ((index, tool, find_tool_fault(tool) or find_schema_fault(tool))
-              for index, tool in enumerate(tools))
-    faulty = islice((row for row in faults if row[2]), MAX_FAULTY_TOOLS + 1)
-    for number, (index, tool, fault) in enumerate(faulty):
-        if number == MAX_FAULTY_TOOLS:
+    faulty = 0
+    for index, tool in enumerate(tools):
+        fault = find_tool_fault(tool) or find_schema_fault(tool)
+        faulty += fault is not None
+        if faulty > MAX_FAULTY_TOOLS:
             yield Finding("tool", "warning", f"tool {index} {fault}, and others may, too",
                           "clients may drop them", "server/tools, Tool")
-        else:
+            return
+        if fault is not None:
             name = tool.get("name") if isinstance(tool, dict) else None
             yield Finding("tool", "warning", f"tool {index} ({shorten(name)}) {fault}",
                           "clients may drop it", "server/tools, Tool")
-    if not tools:
-        yield Finding("tools", "warning", *NO_TOOLS)
 
 
 def explain_junk(lines: List[Tuple[int, str]]) -> Iterator[Finding]:
@@ -10286,22 +10263,19 @@ class EraReport:
 
     def _note_failure(self, error: MCPKitError) -> None:
         exchange = self.exchanges[-1] if self.exchanges else None
-        check, verdict = explain_failure(error, exchange), "fail"
-        name = check.layer or LAYER_OF_CHECK.get(check.id, "tools" if self.version else "handshake")
-        if check.id == "protocol" and self.is_http and exchange is not None and (
-                exchange.error or "jsonrpc" not in (read_object(exchange.answer) or {})):
-            name = "content"                      # it could not even be read as a message
+        fault, verdict = explain_failure(error, exchange), "fail"
+        name = fault.layer or ("tools" if self.version else "handshake")
         if isinstance(error, TransportError):
             verdict = "unreachable"
             if not self.is_http and name != "start":
                 is_gone = self.version is None and not error.timed_out
                 name = "start" if is_gone else "tools" if self.version else "handshake"
-            if not self.is_http and "exited with" in check.message:
-                check = check._replace(hint="run the command by hand, and see what it says")
-        elif check.id == "authorization" and check.status == "note":
+            if not self.is_http and "exited with" in fault.message:
+                fault = fault._replace(hint="run the command by hand, and see what it says")
+        elif exchange is not None and is_challenge(exchange):
             verdict = "partial"
         took = exchange.seconds * 1000 if exchange is not None else None
-        self.stop(check._replace(layer=name, ms=took), verdict)
+        self.stop(fault._replace(id=name, layer=name, ms=took), verdict)
 
     def _note_child(self, junk: List[Tuple[int, str]], ending: Optional[ChildExit]) -> None:
         """Note what a stdio server printed beside messages, and how it ended."""
@@ -16365,8 +16339,8 @@ def confirm_endpoint(prober: Prober, url: str) -> Tuple[bool, str]:
         try:
             client.connect()
         except MCPKitError as error:
-            check = explain_failure(error, prober.exchanges[-1])
-            return (check.id, check.status) == ("authorization", "note"), check.message
+            return is_challenge(prober.exchanges[-1]), explain_failure(
+                error, prober.exchanges[-1]).message
         return True, f"is an endpoint: a handshake agreed on {client.protocol_version}"
 
 

@@ -6522,7 +6522,7 @@ def test_the_deep_checks_are_of_the_url_that_redirects_lead_to(quick):
         mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
     deep = [asked for asked in peer.asked if isinstance(asked.message, dict)
             and str(asked.message.get("id", "")).startswith("probe-")]
-    assert len(deep) > 10 and {asked.path for asked in deep} == {"/mcp/"}
+    assert len(deep) > 5 and {asked.path for asked in deep} == {"/mcp/"}
 
 
 # ---- connections
@@ -6741,7 +6741,7 @@ def test_c65_the_probe_says_that_a_proxy_was_bypassed(pong, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     report = mcpkit.probe(pong.url)
     assert report["verdict"] == "pass"
-    assert find_check(report, "way")["message"] == "proxy bypassed: loopback"
+    assert "proxy bypassed: loopback" in [seen["message"] for seen in report["layers"]]
 
 
 def test_c65_a_proxy_that_is_named_is_used_for_loopback_too():
@@ -6890,7 +6890,7 @@ def test_c68_a_certificate_that_is_not_trusted_is_described(certificates, served
                     network=mcpkit.Network(insecure=True)) as client:
             assert client.list_tools() == []
     assert (report["verdict"], report["headline"]["layer"]) == ("unreachable", "tls")
-    assert find_check(report, "reach")["hint"]
+    assert report["headline"]["hint"]
 
 
 def test_c68_plain_http_and_tls_are_told_apart_where_they_are_mixed_up(certificates, pong):
@@ -7002,9 +7002,8 @@ def test_c69_every_address_of_a_host_is_tried(pong, closed_port, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", as_addresses(
         ("127.0.0.1", closed_port), pong.server_address[:2]))
     report = mcpkit.probe("http://localhost:1/mcp")
-    check = find_check(report, "way")
-    assert check["message"] == "127.0.0.1 refused, 127.0.0.1 ok"
-    assert "one of its addresses only" in check["hint"]
+    (tcp,) = [layer for layer in report["layers"] if layer["name"] == "tcp"]
+    assert tcp["message"] == "127.0.0.1 refused, 127.0.0.1 ok" and "one address only" in tcp["hint"]
     assert report["verdict"] == "fail" or report["verdict"] == "pass"
 
 
@@ -8748,7 +8747,7 @@ FAILING = {                       # what is answered: the verdict, the layer, wo
         "partial", "authorization", "the server is there and wants a token"),
     "401 with another challenge": (http_answer(
         b"", "401 Unauthorized", "text/plain", "WWW-Authenticate: Negotiate"),
-        "partial", "authorization", "(negotiate) but no resource_metadata"),
+        "partial", "authorization", "but names no resource_metadata (www-authenticate: Negotiate)"),
     "401 with nothing": (http_answer(b"<p>no", "401 Unauthorized", "text/html"),
                          "fail", "authorization", "does not say how to be let in"),
     "C28 a login page": (http_answer(b"<html><title>Sign in\x1b[2J</title>", "200 OK", "text/html"),
@@ -9074,7 +9073,7 @@ def test_c43_silence_to_server_discover_is_a_note_where_the_handshake_works(monk
     monkeypatch.setattr(mcpkit, "DISCOVER_SECONDS", 0.5)
     report = mcpkit.probe([sys.executable, "-c", TOOL_SERVER], timeout=WAIT)
     assert report["verdict"] == "pass" and report["eras"]["modern"]["verdict"] == "fail"
-    check = find_check(report, "modern-protocol")
+    check = find_check(report, "modern-handshake")
     assert check["status"] == "note" and "did not answer server/discover" in check["message"]
 
 
@@ -14865,7 +14864,7 @@ HTTP_FAULTS = {
     "type-in-capitals": (None, None), "202-with-body": (None, None),
     "204-for-202": (None, "notifications/initialized was answered with HTTP 204"),
     "200-for-202": (None, "notifications/initialized was answered with HTTP 200"),
-    "406": ("HTTP 406", "the server refuses the Accept header"),
+    "406": ("HTTP 406", "the server refuses Accept"),
     "no-answer": ("closed the connection without an answer",) * 2,
     "silence": ("no answer for",) * 2,
     "short-body": ("closed the connection inside its answer",) * 2,
@@ -14873,7 +14872,7 @@ HTTP_FAULTS = {
     "discover-400": (None, "HTTP 400: the server read the request and refused it"),
     "discover-404": (None, "HTTP 404"), "discover-405": (None, "HTTP 405"),
     "discover-nothing": (None, "HTTP 200, application/json: {}"),
-    "discover-401": ("the server wants authorization (HTTP 401)", "HTTP 401 with a challenge"),
+    "discover-401": ("the server wants authorization (HTTP 401)", "names no resource_metadata"),
     "legacy-versions": (None, "does not speak the modern era"),
     "no-versions": ("supportedVersions must be a list of versions, but is []",) * 2,
     "future-versions": ("2099-01-01",) * 2,
@@ -14903,9 +14902,9 @@ HTTP_FAULTS = {
     "terminal-codes": (None, None),
     "wrong-output": ("/response: must be a string, but is 5", None),
     "no-output": ("structuredContent is missing", None),
-    "401": ("HTTP 401), without saying how", "HTTP 401 without a WWW-Authenticate challenge"),
+    "401": ("HTTP 401), without saying how", "does not say how to be let in"),
     "401-challenge": ("HTTP 401), challenge: Negotiate", "/.well-known/no"),
-    "401-page": ("HTTP 401), without saying how", "titled 'Sign in'"),
+    "401-page": ("HTTP 401), without saying how", "to be let in (Sign in)"),
     "metadata-lies": ("HTTP 401), challenge: Bearer", "the metadata is of https://other.invalid"),
     "metadata-page": ("HTTP 401), challenge: Bearer", "no protected resource metadata"),
     "metadata-500": ("HTTP 401), challenge: Bearer", "HTTP 500"),
