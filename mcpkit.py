@@ -4732,18 +4732,13 @@ class Item(NamedTuple):
     scopes: Tuple[str, ...] = ()           # that a caller must have
     runner: Optional[Callable] = None      # runner(tool, bound, context) runs a call of the tool
 
-    def bind(self, arguments: dict) -> dict:
+    def bind(self, arguments: dict, context: Optional[Context]) -> dict:
         """Return JSON arguments as the function takes them; raises ArgumentError."""
         errors = self.input_schema.errors(arguments)
         if errors:
             raise ArgumentError("; ".join(errors))
-        return self.signature.bind(arguments)
-
-    def run(self, bound: dict, context: Context) -> Any:
-        """Call the author's function with bound arguments and return what it returns."""
-        if self.signature.context_parameter is not None:
-            bound = {**bound, self.signature.context_parameter: context}
-        return self.function(**bound)
+        bound, name = self.signature.bind(arguments), self.signature.context_parameter
+        return bound if name is None else {**bound, name: context}
 
     def check_scopes(self, context: Context) -> None:
         """Raise HTTPError (403) if the caller lacks a scope that this item asks for."""
@@ -5157,18 +5152,19 @@ class Server:
             capabilities["resources"]["subscribe"] = True
         return capabilities
 
-    def find_resource(self, uri: str) -> Optional[Tuple[Item, dict]]:
+    def find_resource(self, uri: str,
+                      context: Optional[Context] = None) -> Optional[Tuple[Item, dict]]:
         """Return what serves a URI, with its arguments: a resource, or the first template."""
         item = self.resources.get(uri)
         if item is not None:
-            return item, {}
+            return item, item.bind({}, context)
         for item in list(self.templates.values()):
             texts = item.template.match(uri)
             # Spec: server/resources, Security: a path must not lead out of where it belongs.
             if texts is None or any(".." in re.split(r"[/\\]", text) for text in texts.values()):
                 continue
             with contextlib.suppress(ArgumentError):
-                return item, item.bind(coerce_texts(texts, item.signature.input_schema))
+                return item, item.bind(coerce_texts(texts, item.signature.input_schema), context)
         return None
 
 
@@ -5286,7 +5282,7 @@ def handle_tools_call(server: Server, params: dict, context: Context) -> dict:
     if tool.header_parameters and context.route.era == "modern" and context.route.headers:
         check_parameter_headers(tool.header_parameters, arguments, context.route.headers)
     try:
-        bound = tool.bind(arguments)
+        bound = tool.bind(arguments, context)
     except ArgumentError as error:
         return _build_tool_error(f"Invalid arguments for tool {tool.key!r}: {error.message}")
     return (tool.runner or run_tool)(tool, bound, context)
@@ -5295,7 +5291,7 @@ def handle_tools_call(server: Server, params: dict, context: Context) -> dict:
 def run_tool(tool: Item, bound: dict, context: Context) -> dict:
     """Return the result of a tool with bound arguments."""
     try:
-        return build_tool_result(tool.run(bound, context), tool, context.route.era)
+        return build_tool_result(tool.function(**bound), tool, context.route.era)
     except (MCPError, InputRequired):
         raise
     except (ToolError, TransportError) as error:
@@ -5309,7 +5305,7 @@ def handle_resources_read(server: Server, params: dict, context: Context) -> dic
     """Read the resource at a URI, or from the first template that makes it."""
     uri = params["uri"]
     item, bound = _find_open_resource(server, uri, context)
-    value = item.run(bound, context)
+    value = item.function(**bound)
     if value is None:
         raise resource_error(uri)
     if not (isinstance(value, dict) and isinstance(value.get("contents"), list)):
@@ -5325,7 +5321,7 @@ def handle_resources_read(server: Server, params: dict, context: Context) -> dic
 
 def _find_open_resource(server: Server, uri: str, context: Context) -> Tuple[Item, dict]:
     """Return what serves a URI to this caller; MCPError or HTTPError if nothing does."""
-    found = server.find_resource(uri)
+    found = server.find_resource(uri, context)
     if found is None:
         raise resource_error(uri)
     found[0].check_scopes(context)
@@ -5345,11 +5341,11 @@ def handle_prompts_get(server: Server, params: dict, context: Context) -> dict:
     item.check_scopes(context)
     arguments = coerce_texts(params.get("arguments") or {}, item.signature.input_schema)
     try:
-        bound = item.bind(arguments)
+        bound = item.bind(arguments, context)
     except ArgumentError as error:
         raise MCPError(INVALID_PARAMS, f"Invalid arguments for prompt {item.key!r}: "
                        + error.message) from None
-    value = item.run(bound, context)
+    value = item.function(**bound)
     if isinstance(value, dict) and isinstance(value.get("messages"), list):
         return value
     result = {"messages": [
@@ -5389,8 +5385,8 @@ def handle_completion_complete(server: Server, params: dict, context: Context) -
         given = (params.get("context") or {}).get("arguments")
         known = {"value": value, "arguments": given if isinstance(given, dict) else {}}
         wanted = completion.signature.input_schema["properties"]
-        bound = completion.bind({key: known[key] for key in wanted})
-        values = [str(to_json_value(one)) for one in completion.run(bound, context)]
+        bound = completion.bind({key: known[key] for key in wanted}, context)
+        values = [str(to_json_value(one)) for one in completion.function(**bound)]
     return {"completion": {"values": values[:100], "total": len(values),
                            "hasMore": len(values) > 100}}
 
