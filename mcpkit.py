@@ -16494,45 +16494,24 @@ def check_tokens(prober: Prober, challenge: str) -> Iterator[Finding]:
                    "who issues tokens", "serve it at the first of the URLs that were tried, or give "
                    "clients a token by other means", "RFC 9728, 3")
         return
-    if document.get("resource") != prober.endpoint:
-        yield warn("resource", f"the metadata is of {shorten(document.get('resource'))}, and not, to "
-                   f"the byte, of {shorten(prober.endpoint)}: strict clients refuse it",
-                   "set resource to the URL that clients use", "RFC 9728, 3.3")
-    issuers = [name for name in find_list(document.get("authorization_servers"))
-               if isinstance(name, str) and is_http_url(name)]
-    if not issuers:
-        yield warn("resource", "the resource metadata names no authorization server",
-                   "name one in authorization_servers", "RFC 9728, 2")
+    try:
+        resource = parse_resource_metadata(document, prober.endpoint)
+        if resource.name != prober.endpoint:
+            yield warn("resource", f"the metadata is of {shorten(resource.name)}, and not, to the "
+                       f"byte, of {shorten(prober.endpoint)}: strict clients refuse it",
+                       "set resource to the URL that clients use", "RFC 9728, 3.3")
+        name = resource.issuers[0]
+        metadata = fetch_metadata(prober, "issuer metadata", list_issuer_metadata_urls, name)
+        if metadata is None:
+            raise ProtocolError(f"{shorten(name)} has no metadata as an authorization server")
+        check_can_log_in(parse_issuer_metadata(metadata, name))
+    except ProtocolError as error:
+        yield warn("login", escape_text(str(error)), "until that is fixed, clients cannot log in",
+                   "RFC 9728; RFC 8414; basic/authorization")
         return
-    metadata = fetch_metadata(prober, "issuer metadata", list_issuer_metadata_urls, issuers[0])
-    if metadata is None:
-        yield warn("issuer", f"{shorten(issuers[0])} has no metadata as an authorization server",
-                   "check authorization_servers, and that the issuer serves RFC 8414 or OpenID "
-                   "metadata", "RFC 8414, 3")
-        return
-    yield from check_issuer_metadata(issuers[0], metadata)
     yield Finding("authorization-next", "note", describe_login(params, document, metadata),
                   "the probe does not log in; give a token with --header 'Authorization: Bearer "
                   "...'", "basic/authorization")
-
-
-def check_issuer_metadata(issuer: str, metadata: dict) -> Iterator[Finding]:
-    """Yield what keeps clients from logging in at an authorization server."""
-    spec = "RFC 8414; basic/authorization"
-    if metadata.get("issuer") != issuer:
-        yield warn("issuer", f"the metadata is of the issuer {shorten(metadata.get('issuer'))}, and "
-                   f"not, to the byte, of {shorten(issuer)}: clients must refuse it",
-                   "use one spelling (a slash at the end counts)", spec)
-    methods = metadata.get("code_challenge_methods_supported")
-    if "S256" not in find_list(methods):
-        yield warn("issuer", "the issuer does not say that it knows PKCE with S256 "
-                   f"(code_challenge_methods_supported is {shorten(methods)}): clients must not go "
-                   "on", "have the issuer announce S256", spec)
-    for name in ("authorization_endpoint", "token_endpoint"):
-        url = metadata.get(name)
-        if not isinstance(url, str) or not is_http_url(url):
-            yield warn("issuer", f"{name} is no URL but {shorten(url)}", "clients cannot log in "
-                       "without it", spec)
 
 
 def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> str:
