@@ -881,23 +881,13 @@ def _refuse_request_line(line: str) -> HTTPError:
     return HTTPError(400, f"the request line is malformed: {shorten(line, 80)}")
 
 
-_ABSOLUTE_TARGET = r"(?i)https?://([^/?#]+)(/[^?#]*)?(\?.*)?"
+ABSOLUTE_TARGET = r"(?i)https?://([^/?#]+)(/[^?#]*)?(\?.*)?"
 
 
 def parse_target(target: str) -> str:
     """Return the path of a request target, also of the absolute form that proxies send."""
-    match = re.fullmatch(_ABSOLUTE_TARGET, target)
+    match = re.fullmatch(ABSOLUTE_TARGET, target)
     return match.group(2) or "/" if match else target.partition("?")[0]
-
-
-def find_hosts(head: Head) -> List[str]:
-    """Return whom a request says that it is for: in the Host header, and in an absolute target.
-
-    Of the two the target counts (RFC 9112, 3.2.2), but who stands between may go by the other.
-    """
-    match = re.fullmatch(_ABSOLUTE_TARGET, head.target)
-    return [host for host in (head.headers.get("host"), match and match.group(1))
-            if host is not None]
 
 
 def parse_content_length(head: Head, max_body: int) -> Optional[int]:
@@ -1166,14 +1156,10 @@ _PLAIN_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?")
 _ENCODED_START, _ENCODED_END = "=?base64?", "?="
 
 
-def is_encoded(value: str) -> bool:
-    """Return whether a header value is marked as base64."""
-    return value.startswith(_ENCODED_START) and value.endswith(_ENCODED_END)
-
-
 def format_header_value(value: str) -> str:
     """Return a string as a header value: as it is, or in base64 where that would not survive."""
-    if _PLAIN_VALUE.fullmatch(value) and not is_encoded(value):
+    if _PLAIN_VALUE.fullmatch(value) and not (
+            value.startswith(_ENCODED_START) and value.endswith(_ENCODED_END)):
         return value
     # surrogatepass: JSON can hold a lone surrogate, and a header must not fail where a body works.
     data = base64.b64encode(value.encode("utf-8", "surrogatepass")).decode("ascii")
@@ -1182,7 +1168,7 @@ def format_header_value(value: str) -> str:
 
 def parse_header_value(value: str) -> Optional[str]:
     """Return the string in a header value, None when it has bytes that no value may have."""
-    if not is_encoded(value):
+    if not (value.startswith(_ENCODED_START) and value.endswith(_ENCODED_END)):
         return value if value.isascii() else None
     text = value[len(_ENCODED_START):-len(_ENCODED_END)]
     try:
@@ -3222,15 +3208,15 @@ def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
 # =============================================================================================
 # 8. REQUEST CHECKS
 # =============================================================================================
-# In: one message with the headers that carried it (None on stdio). Out: a Route, or the refusal.
-# Each era has a ladder: a tuple of checks, and the first that fails answers. The order is part of
-# the protocol: a request with two faults is told of the same one by every server.
+# In: the head of an HTTP request, then one message with the headers that carried it (None on
+# stdio). Out: what decides how it is served, or the refusal. Checks are made in a fixed order and
+# the first that fails answers: a request with two faults gets the same answer from every server.
 
 
 class Document(NamedTuple):
-    """A small JSON document beside the endpoint, for whoever asks: a row of `Policy.documents`.
+    """A small JSON document beside the endpoint, open to all: a row of `Policy.documents`.
 
-    `build` takes the URL of the endpoint, as the asker reaches it, and returns the JSON value.
+    `build` takes the URL of the endpoint, as the client reaches it, and returns the JSON value.
     """
 
     build: Callable[[str], dict]
@@ -3255,7 +3241,7 @@ class Policy(NamedTuple):
     sessions: bool
     limits: Limits
     documents: Dict[str, Document] = {}  # by path; the endpoint's own path is never looked up
-    access: Optional[Access] = None      # who may call; None: everybody
+    access: Any = None                   # has authenticate(head) -> the caller; None: open to all
 
     @property
     def allow(self) -> str:
@@ -3271,48 +3257,36 @@ class Features(NamedTuple):
 
 
 class RequestContext(NamedTuple):
-    """A message with all that decides how it is served: what the checks of a ladder look at."""
+    """A message with all that decides how it is served: what the checks look at."""
 
     message: Message
     meta: dict                           # the message's _meta, empty when missing or no object
     headers: Optional[Headers]           # None on stdio
     session: Optional[Session]           # the living legacy session that it belongs to
     era: str
-    version: str                         # under which it is to be served; checked by the ladder
-    principal: Optional[Principal] = None       # who sent it, where that is asked
+    version: str                         # the revision to serve it under; a check judges it
+    principal: Any = None                # the caller, an object with a `subject`; None if unknown
 
     @property
     def subject(self) -> Optional[str]:
-        """Whose what is kept for this message is, None where nobody is asked for a name."""
+        """Who owns what is kept for this message, None if callers are not known."""
         return None if self.principal is None else self.principal.subject
 
 
-# ---- Before the body is read: these look at the head only.
-
-def find_document(head: Head, policy: Policy) -> Optional[Document]:
-    """Return the document that a request is for, None when it is for something else."""
-    path = parse_target(head.target)
-    return None if path == policy.path else policy.documents.get(path)
-
-
-def check_path(head: Head, policy: Policy) -> None:
-    """Only the endpoint is served, besides the documents."""
-    path = parse_target(head.target)
-    if path != policy.path:
-        raise HTTPError(404, f"there is nothing at {shorten(path, 80)}: "
-                          f"the MCP endpoint is {policy.path}")
-
+# ---- Checks of the head, before the body is read.
 
 def check_host(head: Head, policy: Policy) -> None:
     """A server on loopback answers only to its own names (no DNS rebinding)."""
-    if "host" not in head.headers and not head.is_http_1_0:
+    host, target = head.headers.get("host"), re.fullmatch(ABSOLUTE_TARGET, head.target)
+    if host is None and not head.is_http_1_0:
         raise HTTPError(400, "the Host header is missing")
-    for host in find_hosts(head):
-        if host and not split_host(host):
-            raise HTTPError(400, f"the Host header names no one host: {shorten(host, 80)}")
-        if not is_host_allowed(host, policy.allowed_hosts, policy.loopback):
-            raise HTTPError(421, f"this server is not {shorten(host, 80)}: "
-                              "allow that name with --allow-host")
+    # The target counts (RFC 9112, 3.2.2), but whoever stands between may go by the header.
+    for name in (host, target and target.group(1)):
+        if name and not split_host(name):
+            raise HTTPError(400, f"the Host header names no one host: {shorten(name, 80)}")
+        if name is not None and not is_host_allowed(name, policy.allowed_hosts, policy.loopback):
+            raise HTTPError(421, f"this server is not {shorten(name, 80)}: "
+                                 "allow that name with --allow-host")
 
 
 def check_origin(head: Head, policy: Policy) -> None:
@@ -3321,114 +3295,88 @@ def check_origin(head: Head, policy: Policy) -> None:
     if origin is not None and not is_origin_allowed(origin, policy.allowed_origins,
                                                     policy.loopback):
         raise HTTPError(403, f"pages of {shorten(origin, 80)} may not call this server: "
-                          "allow that origin with --allow-origin")
+                             "allow that origin with --allow-origin")
 
 
-def find_token(head: Head, policy: Policy) -> Optional[str]:
-    """Return the token of a request, None where none is asked for.
-
-    Raises HTTPError (401) where it is missing or malformed. A browser that asks before it sends
-    (OPTIONS) has none yet.
-    """
-    access = policy.access
-    if access is None or head.method == "OPTIONS" or find_document(head, policy) is not None:
-        return None
-    token = parse_bearer(head.headers.get("authorization"))
-    if token is None:
-        raise access.refuse_stranger()
-    if not token:
-        raise access.refuse_token("the Authorization header must be Bearer and one token of at "
-                                  f"most {MAX_TOKEN_CHARS:,} letters, digits and -._~+/=")
-    return token
+def check_path(head: Head, policy: Policy) -> None:
+    """Only the endpoint is served, besides the documents."""
+    path = parse_target(head.target)
+    if path != policy.path:
+        raise HTTPError(404, f"there is nothing at {shorten(path, 80)}: "
+                             f"the MCP endpoint is {policy.path}")
 
 
-def check_token(head: Head, policy: Policy) -> None:
-    """Where callers are told by their tokens, there is one. Access judges whether it is good."""
-    find_token(head, policy)
-
-
-def check_http_method(head: Head, policy: Policy) -> None:
+def check_http_method(head: Head, allow: str) -> None:
     """The endpoint takes POST, and with sessions GET and DELETE too; a document takes GET."""
-    allow = (find_document(head, policy) or policy).allow
-    if head.method not in allow.split(", ") and head.method != "OPTIONS":
+    if head.method not in (*allow.split(", "), "OPTIONS"):
         raise HTTPError(405, f"{shorten(head.method, 20)} is not offered here: use {allow}",
-                          (("Allow", allow),))
+                        (("Allow", allow),))
 
 
-def check_content_type(head: Head, policy: Policy) -> None:
+def check_content_type(head: Head) -> None:
     """A POST carries JSON. Browsers send JSON across origins only after asking first."""
-    if head.method != "POST":
-        return
     media_type = parse_media_type(head.headers.get("content-type"))
     if media_type != JSON_TYPE:
-        raise HTTPError(415, "Unsupported Media Type: Content-Type must be application/json, "
-                          f"but is {shorten(media_type or 'missing', 80)}")
+        raise HTTPError(415, "Unsupported Media Type: " + must_be(
+            "Content-Type", JSON_TYPE, media_type or "missing", 80))
     if head.headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPError(415, "Unsupported Media Type: a compressed body is not read",
-                          (("Accept-Encoding", "identity"),))
+                        (("Accept-Encoding", "identity"),))
 
 
 def check_accept(head: Head, policy: Policy) -> None:
     """The client takes whatever form the answer may have."""
     accept = head.headers.get("accept")
-    if head.method == "POST":
-        wanted = (JSON_TYPE, STREAM_TYPE) if policy.streams else (JSON_TYPE,)
-    else:
-        is_listening = head.method == "GET" and find_document(head, policy) is None
-        wanted = (STREAM_TYPE,) if is_listening else ()
+    wanted = {"GET": (STREAM_TYPE,),
+              "POST": (JSON_TYPE, STREAM_TYPE) if policy.streams else (JSON_TYPE,)}
+    wanted = wanted.get(head.method, ())
     missing = [name for name in wanted if not is_acceptable(accept, name)]
     if missing:
         raise HTTPError(406, "Not Acceptable: Client must accept "
-                          + ("both " if len(wanted) == 2 else "") + " and ".join(wanted),
-                          data={"missing": missing, "accept": accept})
-
-
-ENTRY_LADDER = (check_host, check_origin, check_path, check_token)       # who asks, and for what
-HEAD_LADDER = (*ENTRY_LADDER, check_http_method, check_content_type, check_accept)
-# What a document says, it says to the pages of every site, and to callers without a token.
-DOCUMENT_LADDER = (check_host, check_http_method)
+                        + ("both " if len(wanted) == 2 else "") + " and ".join(wanted),
+                        data={"missing": missing, "accept": accept})
 
 
 class CheckedRequest(NamedTuple):
-    """A request head that passed its ladder, with what reading on takes."""
+    """A request head that passed all checks, with what reading on takes."""
 
     head: Head
     length: Optional[int]                # of the body; None when it is chunked
     keep_alive: bool
     expects_continue: bool
-    origin: Optional[str]                # the page that asks the endpoint, where a browser does
-    document: Optional[Document] = None  # what is asked for, where it is not the endpoint
-    principal: Optional[Principal] = None      # who asks, where callers are told by their tokens
+    origin: Optional[str]                # the browser page that calls the endpoint, if one does
+    document: Optional[Document] = None  # the document that is asked for; None: the endpoint
+    principal: Any = None                # the caller, as `Policy.access` knows it
 
 
 def classify_head(head: Head, policy: Policy) -> CheckedRequest:
-    """Return the CheckedRequest of a request head; raises the first HTTPError of its ladder."""
-    document = find_document(head, policy)
-    for check in HEAD_LADDER if document is None else DOCUMENT_LADDER:
-        check(head, policy)
-    is_post = head.method == "POST"
-    # Only a POST has a body that is read; after any other with one the connection is closed.
-    has_body = "transfer-encoding" in head.headers or head.headers.get(
-        "content-length", "0") != "0"
+    """Return the CheckedRequest of a request head; raises the HTTPError of the first failure."""
+    path, is_post = parse_target(head.target), head.method == "POST"
+    document = None if path == policy.path else policy.documents.get(path)
+    origin = principal = None
+    check_host(head, policy)
+    if document is None:                 # what a document says, it says to pages of every site
+        check_origin(head, policy)
+        check_path(head, policy)
+        if policy.access is not None and head.method != "OPTIONS":
+            # A browser that asks before it sends (OPTIONS) has no token yet.
+            principal = policy.access.authenticate(head)
+        origin = head.headers.get("origin")
+    check_http_method(head, (document or policy).allow)
+    if is_post:
+        check_content_type(head)
+    if document is None:
+        check_accept(head, policy)
     length = parse_content_length(head, policy.limits.max_body) if is_post else 0
     expect = None if head.is_http_1_0 else head.headers.get("expect")
     if expect is not None and expect.lower() != "100-continue":
         raise HTTPError(417, "the only expectation that is met is 100-continue, but it is "
-                          + shorten(expect, 80))
+                        + shorten(expect, 80))
+    # Only a POST has a body that is read; after any other with one the connection is closed.
+    has_body = "transfer-encoding" in head.headers or head.headers.get(
+        "content-length", "0") != "0"
     return CheckedRequest(head, length, is_kept_alive(head) and (is_post or not has_body),
-                     expect is not None,
-                     head.headers.get("origin") if document is None else None, document)
-
-
-def read_token(policy: Policy, data: bytes) -> Optional[str]:
-    """Return the token in the bytes of a request head, as far as ENTRY_LADDER lets it in.
-
-    None where none is asked for; raises HTTPError.
-    """
-    head = parse_head(data, policy.limits.max_headers)
-    for check in ENTRY_LADDER if find_document(head, policy) is None else DOCUMENT_LADDER:
-        check(head, policy)
-    return find_token(head, policy)
+                          expect is not None, origin, document, principal)
 
 
 def admit(policy: Policy, data: bytes) -> CheckedRequest:
@@ -3436,64 +3384,54 @@ def admit(policy: Policy, data: bytes) -> CheckedRequest:
     return classify_head(parse_head(data, policy.limits.max_headers), policy)
 
 
-def find_head(data: bytes, policy: Policy) -> Optional[Head]:
-    """Return the head in the bytes of a request that is refused, None where it cannot be read."""
-    try:
-        return parse_head(data, policy.limits.max_headers)
-    except HTTPError:
-        return None
+def find_refused_head(policy: Policy, data: bytes) -> Tuple[Optional[Head], Optional[str]]:
+    """Return what can be known of a head that is refused: the head, and the page that may read why.
 
-
-def find_allowed_origin(head: Optional[Head], policy: Policy) -> Optional[str]:
-    """Return the page that may read the refusal of a request head, None when none may."""
-    if head is None:
-        return None
+    Both may be None: the head if it is malformed, the page unless it may call this server.
+    """
+    head = None
     try:
+        head = parse_head(data, policy.limits.max_headers)
         check_host(head, policy)
         check_origin(head, policy)
     except HTTPError:
-        return None
-    return head.headers.get("origin")
+        return head, None
+    return head, head.headers.get("origin")
 
 
-# ---- The modern ladder. Spec: 2026-07-28 basic, _meta; streamable-http, Server Validation.
+# ---- Checks of a modern message. Spec: 2026-07-28 basic, _meta; streamable-http, Server Validation.
 
 def check_meta_complete(route: RequestContext, offer: Features) -> None:
     """Every request says its version and its client's capabilities."""
     meta = route.meta
     if not isinstance(meta.get(META_PROTOCOL_VERSION), str):
-        raise refuse_meta(META_PROTOCOL_VERSION, "a string", meta)
-    if not isinstance(meta.get(META_CLIENT_CAPABILITIES), dict):
-        raise refuse_meta(META_CLIENT_CAPABILITIES, "an object", meta)
-    if META_LOG_LEVEL in meta and meta[META_LOG_LEVEL] not in LOG_LEVELS:
-        raise refuse_meta(META_LOG_LEVEL, f"one of {', '.join(LOG_LEVELS)}", meta)
-
-
-def refuse_meta(key: str, wanted: str, meta: dict) -> MCPError:
-    """Return the error for a member of `_meta` that is missing or of the wrong kind."""
-    return MCPError(INVALID_PARAMS, f"Invalid params: _meta[{key!r}] must be {wanted}, but is "
-                    + shorten(meta.get(key, "missing")))
+        key, wanted = META_PROTOCOL_VERSION, "a string"
+    elif not isinstance(meta.get(META_CLIENT_CAPABILITIES), dict):
+        key, wanted = META_CLIENT_CAPABILITIES, "an object"
+    elif META_LOG_LEVEL in meta and meta[META_LOG_LEVEL] not in LOG_LEVELS:
+        key, wanted = META_LOG_LEVEL, f"one of {', '.join(LOG_LEVELS)}"
+    else:
+        return
+    raise MCPError(INVALID_PARAMS, "Invalid params: " + must_be(
+        f"_meta[{key!r}]", wanted, meta.get(key, "missing")))
 
 
 def check_headers_equal_body(route: RequestContext, offer: Features) -> None:
     """The headers say what the body says, so that a proxy may route by them."""
     if route.headers is None:
         return
-    headers, message = route.headers, route.message
-    version = route.meta[META_PROTOCOL_VERSION]
-    if headers.get("mcp-protocol-version") != version:
-        raise refuse_mismatch(HEADER_PROTOCOL_VERSION, headers, version)
+    headers, message, fact = route.headers, route.message, METHODS.get(route.message.method)
+    if headers.get("mcp-protocol-version") != route.version:
+        raise mismatch_error(HEADER_PROTOCOL_VERSION, headers, route.version)
     if headers.get("mcp-method") != message.method:
-        raise refuse_mismatch(HEADER_METHOD, headers, message.method)
-    fact = METHODS.get(message.method)
+        raise mismatch_error(HEADER_METHOD, headers, message.method)
     if fact is not None and fact.name_param is not None:
-        name = message.params.get(fact.name_param)
-        header = headers.get("mcp-name")
+        name, header = message.params.get(fact.name_param), headers.get("mcp-name")
         if header is None or name is None or parse_header_value(header) != name:
-            raise refuse_mismatch(HEADER_NAME, headers, name)
+            raise mismatch_error(HEADER_NAME, headers, name)
 
 
-def refuse_mismatch(name: str, headers: Headers, body: Any) -> MCPError:
+def mismatch_error(name: str, headers: Headers, body: Any) -> MCPError:
     """Return the error for a header that is missing, unreadable, or not what the body says."""
     header = headers.get(name.lower())
     if header is None:
@@ -3507,47 +3445,47 @@ def refuse_mismatch(name: str, headers: Headers, body: Any) -> MCPError:
 
 
 def check_version_supported(route: RequestContext, offer: Features) -> None:
-    """The request's version is one that the modern era has here."""
-    requested = route.version
-    if requested not in MODERN_VERSIONS:
-        raise refuse_version(requested)
+    """The message's version is one that the modern era has here."""
+    if route.version not in MODERN_VERSIONS:
+        raise version_error(route.version)
 
 
-def refuse_version(requested: str) -> MCPError:
+def version_error(requested: str) -> MCPError:
     """Return the error for a version that is not spoken; it lists those that are."""
     return MCPError(UNSUPPORTED_VERSION, "Unsupported protocol version: this server speaks "
                     + ", ".join(SUPPORTED_VERSIONS),
                     {"supported": list(SUPPORTED_VERSIONS), "requested": requested})
 
 
-# ---- The legacy ladder. Spec: 2025-11-25 transports, Session Management, Protocol Version Header.
+# ---- Checks of a legacy message. Spec: 2025-11-25 transports, Session Management, Protocol Version
+# Header.
 
 def check_session(route: RequestContext, offer: Features) -> None:
-    """Where sessions are kept, everything but `initialize` names one that lives."""
+    """If sessions are kept, everything but `initialize` names one that lives."""
     if offer.needs_session and route.session is None and (
             getattr(route.message, "method", None) != "initialize"):
-        raise refuse_session(route.headers)
+        raise session_error(route.headers)
 
 
-def refuse_session(headers: Headers) -> HTTPError:
+def session_error(headers: Headers) -> HTTPError:
     """Return the refusal of a request without a living session."""
     if "mcp-session-id" not in headers:
         return HTTPError(400, "Bad Request: Missing session ID")
     return HTTPError(404, "Not Found: this session has ended, or never was; "
-                       "send initialize without a session ID")
+                          "send initialize without a session ID")
 
 
 def check_version_header(route: RequestContext, offer: Features) -> None:
     """The version header names a revision that is spoken here."""
     version = (route.headers or {}).get("mcp-protocol-version")
     if version is not None and version not in LEGACY_VERSIONS:
-        raise refuse_version(version)
+        raise version_error(version)
 
 
 # ---- What both eras check last.
 
-def check_method_known(route: RequestContext, offer: Features) -> None:
-    """The revision has the method, and the server offers its feature."""
+def check_method(route: RequestContext, offer: Features) -> None:
+    """The revision has the method, the server its feature, the client what the method needs."""
     if not isinstance(route.message, Request):
         return
     method = route.message.method
@@ -3555,11 +3493,8 @@ def check_method_known(route: RequestContext, offer: Features) -> None:
     if fact is None or route.version not in fact.versions or (
             fact.capability and fact.capability not in offer.features):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
-
-
-def check_client_capabilities(route: RequestContext, offer: Features) -> None:
-    """The client has declared what the method needs of it."""
-    check_declared(METHODS[route.message.method].needs, route.meta[META_CLIENT_CAPABILITIES])
+    if fact.needs:
+        check_declared(fact.needs, route.meta[META_CLIENT_CAPABILITIES])
 
 
 _TYPE_NAMES = {str: "a string", dict: "an object"}
@@ -3572,22 +3507,14 @@ def check_params(route: RequestContext, offer: Features) -> None:
     params = route.message.params
     for name, (wanted, required) in METHODS[route.message.method].params.items():
         value = params.get(name)
-        if value is None and not required:
-            continue
-        if not isinstance(value, wanted):
-            raise MCPError(INVALID_PARAMS, f"Invalid params: {name} must be {_TYPE_NAMES[wanted]}, "
-                           f"but is {shorten(params.get(name, 'missing'))}")
+        if not isinstance(value, wanted) and (required or value is not None):
+            raise MCPError(INVALID_PARAMS, "Invalid params: " + must_be(
+                name, _TYPE_NAMES[wanted], params.get(name, "missing")))
 
 
-MODERN_LADDER = (check_meta_complete, check_headers_equal_body, check_version_supported,
-                 check_method_known, check_client_capabilities, check_params)
-LEGACY_LADDER = (check_session, check_version_header, check_method_known, check_params)
-
-
-def find_meta(message: Message) -> dict:
-    """Return the `_meta` of a message, empty when it is missing or no object."""
-    meta = None if isinstance(message, Response) else message.params.get("_meta")
-    return meta if isinstance(meta, dict) else {}
+MODERN_CHECKS = (check_meta_complete, check_headers_equal_body, check_version_supported,
+                 check_method, check_params)
+LEGACY_CHECKS = (check_session, check_version_header, check_method, check_params)
 
 
 def is_modern(meta: dict, headers: Optional[Headers]) -> bool:
@@ -3597,11 +3524,12 @@ def is_modern(meta: dict, headers: Optional[Headers]) -> bool:
 
 
 def build_route(message: Message, headers: Optional[Headers], session: Optional[Session],
-                principal: Optional[Principal] = None) -> RequestContext:
-    """Return the Route of a message, not yet checked."""
-    meta = find_meta(message)
+                principal: Any = None) -> RequestContext:
+    """Return the RequestContext of a message, not yet checked."""
+    meta = None if isinstance(message, Response) else message.params.get("_meta")
+    meta = meta if isinstance(meta, dict) else {}
     header = None if headers is None else headers.get("mcp-protocol-version")
-    if is_modern(meta, headers):
+    if META_PROTOCOL_VERSION in meta or header in MODERN_VERSIONS:         # as in `is_modern`
         version = meta.get(META_PROTOCOL_VERSION, header)
         return RequestContext(message, meta, headers, None, "modern", version, principal)
     version = header or ASSUMED_VERSION if session is None else session.version
@@ -3611,19 +3539,15 @@ def build_route(message: Message, headers: Optional[Headers], session: Optional[
 def classify_message(route: RequestContext, offer: Features) -> None:
     """Raise the MCPError or HTTPError of the first check that a message fails.
 
-    Notifications and responses climb only the part of the ladder that concerns them: the modern
-    transport asks nothing of a notification but a version that is spoken.
+    The modern transport asks nothing of a notification but a version that is spoken.
     """
-    if route.era == "legacy":
-        ladder = LEGACY_LADDER
-    elif isinstance(route.message, Request):
-        ladder = MODERN_LADDER
-    elif isinstance(route.message, Notification):
-        ladder = (check_version_supported,)
-    else:
-        # Spec: streamable-http, Sending Messages: the client MUST NOT send responses.
-        raise MCPError(INVALID_REQUEST, "Invalid Request: a modern client sends no responses")
-    for check in ladder:
+    checks = LEGACY_CHECKS if route.era == "legacy" else MODERN_CHECKS
+    if route.era == "modern" and not isinstance(route.message, Request):
+        if isinstance(route.message, Response):
+            # Spec: streamable-http, Sending Messages: the client MUST NOT send responses.
+            raise MCPError(INVALID_REQUEST, "Invalid Request: a modern client sends no responses")
+        checks = (check_version_supported,)
+    for check in checks:
         check(route, offer)
 
 
@@ -3633,41 +3557,33 @@ _TRACEPARENT = "00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _SECRET_PARTS = r"(?s)(?<=//)[^/?#]*@|[?#].*"      # of a URI
 
 
-def find_trace_id(*values: Any) -> Optional[str]:
-    """Return the trace id in the first of some values that is a traceparent, None if none is.
-
-    Spec: W3C Trace Context, traceparent Header, version 00.
-    """
-    matches = [re.fullmatch(_TRACEPARENT, value) for value in values if isinstance(value, str)]
-    return next((match.group(1) for match in matches if match), None)
-
-
 def build_log_entry(value: Any, head: Optional[Head], status: int, seconds: Optional[float],
                     session_id: Optional[str]) -> dict:
-    """Return what the log tells of a request: no arguments, no results, no tokens, nothing long.
+    """Return what the log says of a request: no arguments, no results, no tokens, nothing long.
 
-    `value` is what its body holds and `head` its HTTP head, None where there is none that can be
-    read. "method" is that of JSON-RPC, else that of HTTP; "name" the tool, prompt or resource;
-    "session" the start of a session id; "ms" how long it took. What there is not is left out.
+    `value` is the JSON value in its body and `head` its HTTP head; None if there is none, or it
+    cannot be read. "method" is that of JSON-RPC, else that of HTTP; "name" the tool, prompt or
+    resource; "session" the start of a session id; "ms" how long it took; "traceId" that of a
+    valid traceparent (W3C Trace Context, version 00). Members that are unknown are left out.
     """
-    message = _find_object({"": value}, "")
-    params, method = _find_object(message, "params"), message.get("method")
+    def find_object(holder: Any, name: str) -> dict:
+        member = holder.get(name) if isinstance(holder, dict) else None
+        return member if isinstance(member, dict) else {}
+
+    message, params = find_object({"": value}, ""), find_object(value, "params")
+    method = message.get("method")
     if not isinstance(method, str):
         method = head.method if head else None
     name = params.get(METHODS[method].name_param) if method in METHODS else None
-    headers = head.headers if head else {}
+    traces = [re.fullmatch(_TRACEPARENT, holder["traceparent"])
+              for holder in (head.headers if head else {}, find_object(params, "_meta"))
+              if isinstance(holder.get("traceparent"), str)]
     return without_none({
         "method": None if method is None else shorten(method, 100),
         "name": shorten(re.sub(_SECRET_PARTS, "", name), 100) if isinstance(name, str) else None,
         "status": status, "ms": None if seconds is None else round(seconds * 1000, 1),
         "session": shorten_session_id(session_id) if session_id else None,
-        "traceId": find_trace_id(headers.get("traceparent"),
-                                 _find_object(params, "_meta").get("traceparent"))})
-
-
-def _find_object(value: dict, name: str) -> dict:
-    member = value.get(name)
-    return member if isinstance(member, dict) else {}
+        "traceId": next((match.group(1) for match in traces if match), None)})
 
 
 def format_log_text(entry: dict) -> str:
@@ -5083,7 +4999,7 @@ class Server:
     def _receive_batch(self, parts: list, headers: Optional[Headers], session: Optional[Session],
                        channel: Channel, needs_session: bool) -> Answer:
         if needs_session and session is None:
-            return build_refusal(refuse_session(headers))
+            return build_refusal(session_error(headers))
         if len(parts) > MAX_BATCH or not all(
                 isinstance(part, dict) and part.get("method") != "initialize" for part in parts):
             # Spec: 2025-03-26 lifecycle. Many at once would also end the sessions of all.
@@ -6403,17 +6319,14 @@ class HTTPHandler(RequestHandler):
     def check(self, data: bytes) -> CheckedRequest:
         """Return what a head asks for, as the checks of REQUEST CHECKS have it."""
         service = self.server
-        if service.policy.access is None:
-            # Clients repeat their headers to the byte; what they say is worked out once. A head
-            # with credentials is not kept.
-            lower = data.lower()
-            request = (service.check_again if b"\nauthorization:" in lower or b"\ncookie:" in lower
-                       else service.check)(data)
-        else:
-            token = read_token(service.policy, data)
-            self.principal = None if token is None else service.policy.access.identify(token)
-            self.owner = self.principal and self.principal.subject
-            request = service.check_again(data)
+        # Clients repeat their headers to the byte; what they say is worked out once. A head with
+        # credentials is not kept.
+        lower = data.lower()
+        has_secrets = (service.policy.access is not None or b"\nauthorization:" in lower
+                       or b"\ncookie:" in lower)
+        request = (service.check_again if has_secrets else service.check)(data)
+        self.principal = request.principal
+        self.owner = self.principal and self.principal.subject
         self.origin, self.rechecked = request.origin, self.started
         return request
 
@@ -6431,8 +6344,7 @@ class HTTPHandler(RequestHandler):
     def refuse(self, error: HTTPError) -> None:
         """Answer a request that is refused, so that a page which may read it can."""
         if self.head is None and self.data is not None:
-            self.head = find_head(self.data, self.server.policy)
-            self.origin = find_allowed_origin(self.head, self.server.policy)
+            self.head, self.origin = find_refused_head(self.server.policy, self.data)
         super().refuse(error)
         self.log()
 
@@ -6513,10 +6425,10 @@ class HTTPHandler(RequestHandler):
         session_id = head.headers.get("mcp-session-id")
         session = self.server.mcp.sessions.find(session_id, self.owner)
         if session is None:
-            raise refuse_session(head.headers)
+            raise session_error(head.headers)
         version = head.headers.get("mcp-protocol-version", session.version)
         if version not in LEGACY_VERSIONS:
-            raise HTTPError(400, str(refuse_version(version).message))
+            raise HTTPError(400, str(version_error(version).message))
         return session
 
     def answer_options(self, head: Head, body: bytes) -> None:
@@ -12547,6 +12459,16 @@ class Access:
             "authorization_servers": list(self._auth.authorization_servers),
             "scopes_supported": list(self._auth.scopes) or None,
             "bearer_methods_supported": ["header"], "resource_name": title})
+
+    def authenticate(self, head: Head) -> Principal:
+        """Return the Principal that sent a request; raises HTTPError as `identify` does."""
+        token = parse_bearer(head.headers.get("authorization"))
+        if token is None:
+            raise self.refuse_stranger()
+        if not token:
+            raise self.refuse_token("the Authorization header must be Bearer and one token of at "
+                                    f"most {MAX_TOKEN_CHARS:,} letters, digits and -._~+/=")
+        return self.identify(token)
 
     def identify(self, token: str) -> Principal:
         """Return the Principal that a token stands for now, its scopes complete.
