@@ -17636,6 +17636,16 @@ def test_a_session_that_is_used_no_more_ends_and_too_many_make_room():
         assert ask(service, call("ping"), Mcp_Session_Id=ids[0]).status == 404
 
 
+def test_c109_sessions_that_come_and_go_leave_nothing_behind():
+    with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
+        for _ in range(20):
+            named = {"Mcp_Session_Id": open_session(service)}
+            with LiveStream(service, Mcp_Session_Id=named["Mcp_Session_Id"]) as stream:
+                assert ask(service, b"", "DELETE", **named).status in (200, 202, 204)
+                assert stream.next_message() is None
+        assert len(service.mcp.sessions) == 0
+
+
 # What a rogue server answers to a request, and what its client says, whose answers are bounded.
 OVER_CLIENT = {
     "max_bytes: by its length": (
