@@ -635,6 +635,11 @@ def without_none(members: dict) -> dict:
     return {name: value for name, value in members.items() if value is not None}
 
 
+def find_list(value: Any) -> list:
+    """Return a peer's value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
 def build_request(request_id: Union[str, int], method: str, params: Optional[dict]) -> dict:
     """Return a request as a JSON value; no `params` member when there are none."""
     message = {"jsonrpc": JSONRPC_VERSION, "id": request_id, "method": method}
@@ -13819,11 +13824,6 @@ def split_scopes(value: Any) -> Tuple[str, ...]:
     names = re.split(r"[\s,]+", value) if isinstance(value, str) else find_list(value)
     return tuple(dict.fromkeys(name for name in names
                                if isinstance(name, str) and re.fullmatch(_SCOPE, name)))
-
-
-def find_list(value: Any) -> list:
-    """Return a peer's value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
 
 
 # ---- documents: who issues the tokens of a resource, and how
