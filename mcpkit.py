@@ -98,7 +98,7 @@ __all__ = [
     "ProtocolError", "QuestionError", "Roots", "SSEEvent", "SSEParser", "Sampling",
     "SchemaError", "Server", "StdioService", "TokenExchange", "TokenFile", "ToolError",
     "ToolResult", "TransportError", "UsageError", "format_transcript", "main",
-    "parse_transcript", "probe", "schema_errors",
+    "parse_transcript", "format_report", "probe", "schema_errors",
 ]
 
 
@@ -10489,7 +10489,10 @@ def format_hint(hint: str) -> List[str]:
 
 
 def format_report(report: dict) -> str:
-    """Return a report as text for a person; that on several servers begins with a summary."""
+    """Return a report of `probe` as text for a person, a line for each thing that was seen.
+
+    A report on several servers begins with a summary. All that a peer said is escaped.
+    """
     parts = [format_single(part) for part in list_reports(report)]
     if "servers" not in report:
         return parts[0]
@@ -16451,7 +16454,10 @@ def escape_markup(text: str) -> str:
 
 
 def format_junit(report: dict) -> str:
-    """Return a report as JUnit XML: a suite an era, a case a check; a note is a case that is ok."""
+    """Return a report of `probe` as JUnit XML: a suite for each era, a case for each check.
+
+    Failures and warnings fail, rules that do not apply are skipped, notes are cases that pass.
+    """
     suites = []
     for part in list_reports(report):
         server = "" if part is report else f"{describe_target(part)}: "
@@ -16502,7 +16508,7 @@ article[id] { margin-top: 3rem; border-top: 2px solid } small { display: block; 
 
 
 def format_html(report: dict) -> str:
-    """Return a report as one page that needs nothing else: no script, no picture, no network."""
+    """Return a report of `probe` as an HTML page with no script, no picture and no network."""
     title = escape_markup(f"Probe of {describe_target(report)}")
     parts = [format_article(part, "" if part is report else f"server-{number}")
              for number, part in enumerate(list_reports(report), 1)]
@@ -16641,6 +16647,7 @@ def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
 
 PROBE_STEPS.append(("repeat", 0, probe_times))
 REPORTS.update(junit=format_junit, html=format_html)
+__all__ += ["format_html", "format_junit"]
 
 
 # =============================================================================================
