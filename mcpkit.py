@@ -801,9 +801,10 @@ Headers = Dict[str, str]     # lower-case name to value; repeated ones joined by
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00-\x08\x0a-\x1f\x7f]*)")
 _REQUEST_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP/1\.([01])")
-_ANSWER_HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00\r]*)")
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\x00-\x08\x0a-\x1f\x7f]*)?")
-_STATUS_LINE = re.compile(r"HTTP/1\.(\d) +([1-9]\d\d)(?:[ \t]([^\x00]*))?")
+_PLAIN_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?")
+_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|\[::1\]|::1", re.ASCII)
+ABSOLUTE_TARGET = r"(?i)https?://([^/?#]+)(/[^?#]*)?(\?.*)?"
 
 
 class Head(NamedTuple):
@@ -818,20 +819,23 @@ class Head(NamedTuple):
 def parse_head(data: bytes, max_headers: int = LIMITS["max_headers"][0]) -> Head:
     """Return the request head in bytes (without the blank line at its end).
 
-    Raises HTTPError, 400 or 431. Repeated headers are joined, so that a second Host,
+    Raises HTTPError, 400, 431 or 505. Repeated headers are joined, so that a second Host,
     Content-Length or Mcp-Name makes a value that no check accepts.
     """
     first, *lines = data.decode("latin-1").split("\r\n")
     match = _REQUEST_LINE.fullmatch(first)
     if match is None:
-        raise _refuse_request_line(first)
+        if re.search(r" HTTP/[2-9]", first):
+            raise HTTPError(505, f"this server speaks HTTP/1.1: {shorten(first, 80)}")
+        raise HTTPError(400, f"the request line is malformed: {shorten(first, 80)}")
     if len(lines) > max_headers:
         raise HTTPError(431, f"{len(lines)} headers, but at most {max_headers} are read")
-    method, target, minor = match.groups()
     try:
-        return Head(method, target, minor == "0", _parse_header_lines(lines, _HEADER_LINE))
+        headers = _parse_header_lines(lines, _HEADER_LINE)
     except ValueError as error:
         raise HTTPError(400, str(error)) from None
+    method, target, minor = match.groups()
+    return Head(method, target, minor == "0", headers)
 
 
 def _parse_header_lines(lines: List[str], form: re.Pattern) -> Headers:
@@ -843,50 +847,6 @@ def _parse_header_lines(lines: List[str], form: re.Pattern) -> Headers:
         name, value = header.group(1).lower(), header.group(2).strip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
-
-
-class StatusHead(NamedTuple):
-    """The status line of a response and its headers."""
-
-    status: int
-    reason: str
-    is_http_1_0: bool
-    headers: Headers
-
-
-def parse_status_head(data: bytes) -> StatusHead:
-    """Return the response head in bytes (without the blank line); ValueError for what is none.
-
-    Read as leniently as a recipient may: lines end with LF alone or are folded, values hold what
-    they should not. Spec: RFC 9112, 2.2 and 5.2, RFC 9110, 5.5.
-    """
-    text = data.decode("latin-1").replace("\r\n", "\n")
-    first, *lines = re.sub(r"\n[ \t]+", " ", text).split("\n")
-    match = _STATUS_LINE.fullmatch(first)
-    if match is None:
-        raise ValueError(shorten(first))
-    minor, status, reason = match.groups()
-    return StatusHead(int(status), reason or "", minor == "0",
-                      _parse_header_lines(lines, _ANSWER_HEADER_LINE))
-
-
-def encode_request_head(method: str, target: str, headers: Dict[str, str]) -> bytes:
-    """Return a request line and headers with the blank line; UsageError for what would break it."""
-    for name, value in headers.items():
-        if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}:{value}")
-                and value.isascii()):
-            raise UsageError(f"no header can be {shorten(name, 80)}: {shorten(value, 80)}")
-    lines = [f"{method} {target} HTTP/1.1", *map("{0[0]}: {0[1]}".format, headers.items())]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
-
-
-def _refuse_request_line(line: str) -> HTTPError:
-    if re.search(r" HTTP/[2-9]", line):
-        return HTTPError(505, f"this server speaks HTTP/1.1: {shorten(line, 80)}")
-    return HTTPError(400, f"the request line is malformed: {shorten(line, 80)}")
-
-
-ABSOLUTE_TARGET = r"(?i)https?://([^/?#]+)(/[^?#]*)?(\?.*)?"
 
 
 def parse_target(target: str) -> str:
@@ -907,57 +867,26 @@ def parse_content_length(head: Head, max_body: int) -> Optional[int]:
         if length is not None:
             raise HTTPError(400, "both Transfer-Encoding and Content-Length: send one of them")
         if coding.lower() != "chunked":
-            raise HTTPError(501, "the only Transfer-Encoding that is read is chunked, "
-                              f"but it is {shorten(coding, 80)}")
+            raise HTTPError(501, must_be("Transfer-Encoding", "chunked", coding, 80))
         return None
     if length is None:
         raise HTTPError(411, "a POST needs a Content-Length or Transfer-Encoding: chunked")
     if not (length.isascii() and length.isdigit()):
-        raise HTTPError(400, f"Content-Length must be a number, but is {shorten(length, 80)}")
+        raise HTTPError(400, must_be("Content-Length", "a number", length, 80))
     if len(length) > 18 or int(length) > max_body:
-        raise refuse_size(max_body)
+        raise size_error(max_body)
     return int(length)
 
 
-def refuse_size(max_body: int) -> HTTPError:
+def size_error(max_body: int) -> HTTPError:
     """Return the refusal of a body that is over the limit."""
     return HTTPError(413, f"the body is larger than {max_body:,} bytes")
 
 
-def is_kept_alive(head: Union[Head, StatusHead]) -> bool:
+def is_kept_alive(head: Any) -> bool:
     """Return whether the sender of a head wants the connection kept after this exchange."""
     options = head.headers.get("connection", "").lower()
     return "close" not in options and (not head.is_http_1_0 or "keep-alive" in options)
-
-
-# ---- bodies, fed as they come: each `feed` returns what is of the body, and what follows its end
-
-class SizedBody:
-    """A body of a length that is known. `is_complete` says that all of it has been fed."""
-
-    ends_with_connection = False
-
-    def __init__(self, length: int):
-        self._left = length
-        self.is_complete = not length
-
-    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
-        """Return the part of `data` that is of the body, and the rest."""
-        body, rest = data[:self._left], data[self._left:]
-        self._left -= len(body)
-        self.is_complete = not self._left
-        return body, rest
-
-
-class OpenBody:
-    """A body that goes on until the connection ends."""
-
-    ends_with_connection = True
-    is_complete = False
-
-    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
-        """Return all of `data`."""
-        return data, b""
 
 
 class ChunkedBody:
@@ -975,7 +904,7 @@ class ChunkedBody:
         self._trailers_left = max_trailers
         self._chunk_left = 0
         self._line = b""                     # the start of a line whose end is still to come
-        self._take_line = self._take_size    # what the next line is
+        self._next = "size"                  # what the next line is: "size", "end", "trailer"
 
     def feed(self, data: bytes) -> Tuple[bytes, bytes]:
         """Return the bytes of the body in `data`, and what follows it; ValueError if malformed."""
@@ -988,71 +917,39 @@ class ChunkedBody:
                 self._chunk_left -= len(parts[-1])
                 continue
             end = data.find(b"\n", at, at + self.LINE_BYTES) + 1
+            line = data[at:end or len(data)]
+            if self._next == "end" and line not in (b"\r", b"\r\n"):
+                raise ValueError("a chunk is longer than its size says")
             if not end:
-                self._line = self._check_line(data[at:])
+                if len(line) >= self.LINE_BYTES:
+                    raise ValueError(
+                        f"a line of a chunked body is longer than {self.LINE_BYTES:,} bytes")
+                self._line = line
                 break
-            line, at = data[at:end], end
+            at = end
             if not line.endswith(b"\r\n") or b"\r" in line[:-2]:
                 raise ValueError("a line of a chunked body does not end with CRLF")
             self._take_line(line[:-2])
         return b"".join(parts), data[at:] if self.is_complete else b""
 
-    def _check_line(self, start: bytes) -> bytes:
-        """Return the start of a line that may still become one."""
-        if len(start) >= self.LINE_BYTES:
-            raise ValueError(f"a line of a chunked body is longer than {self.LINE_BYTES:,} bytes")
-        if self._take_line == self._take_end and start != b"\r":
-            self._take_end(start)
-        return start
-
-    def _take_size(self, line: bytes) -> None:
-        match = _CHUNK_LINE.fullmatch(line)
-        if match is None:
-            raise ValueError(f"a chunk size is malformed: {shorten(line, 40)}")
-        self._chunk_left = int(match.group(1), 16)
-        self.announced += self._chunk_left
-        self._take_line = self._take_end if self._chunk_left else self._take_trailer
-
-    def _take_end(self, line: bytes) -> None:
-        if line:
-            raise ValueError("a chunk is longer than its size says")
-        self._take_line = self._take_size
-
-    def _take_trailer(self, line: bytes) -> None:
-        self._trailers_left -= 1
-        self.is_complete = not line
-        if self._trailers_left < 0 and line:
-            raise ValueError("a chunked body has too many trailers")
-        if line and _HEADER_LINE.fullmatch(line.decode("latin-1")) is None:
-            raise ValueError(f"a trailer is malformed: {shorten(line, 40)}")
-
-
-def is_framed_once(head: StatusHead) -> bool:
-    """Return whether there is but one way to tell where the body of a response ends.
-
-    Where there are two, somebody between may have taken the other. Spec: RFC 9112, 6.1 and 6.3.
-    """
-    return "transfer-encoding" not in head.headers or not (
-        head.is_http_1_0 or "content-length" in head.headers)
-
-
-def find_response_body(method: str, head: StatusHead) -> Union[SizedBody, OpenBody, ChunkedBody]:
-    """Return what the body of a response is fed to. ValueError for a length or coding that is none.
-
-    Spec: RFC 9112, 6.3.
-    """
-    coding, length = head.headers.get("transfer-encoding"), head.headers.get("content-length")
-    if method == "HEAD" or head.status in BODILESS:
-        return SizedBody(0)
-    if coding is not None:
-        if coding.lower() != "chunked":
-            raise ValueError(f"its Transfer-Encoding is {shorten(coding, 80)}")
-        return ChunkedBody()
-    if length is None:
-        return OpenBody()
-    if re.fullmatch(r"(\d{1,18})(?:, ?\1)*", length, re.ASCII) is None:
-        raise ValueError(f"its Content-Length is {shorten(length, 80)}")
-    return SizedBody(int(length.partition(",")[0]))
+    def _take_line(self, line: bytes) -> None:
+        if self._next == "end":
+            self._next = "size"
+        elif self._next == "size":
+            match = _CHUNK_LINE.fullmatch(line)
+            if match is None:
+                raise ValueError(f"a chunk size is malformed: {shorten(line, 40)}")
+            self._chunk_left = int(match.group(1), 16)
+            self.announced += self._chunk_left
+            self._next = "end" if self._chunk_left else "trailer"
+        elif not line:
+            self.is_complete = True
+        else:
+            self._trailers_left -= 1
+            if self._trailers_left < 0:
+                raise ValueError("a chunked body has too many trailers")
+            if _HEADER_LINE.fullmatch(line.decode("latin-1")) is None:
+                raise ValueError(f"a trailer is malformed: {shorten(line, 40)}")
 
 
 @functools.lru_cache(maxsize=64)
@@ -1085,25 +982,19 @@ def is_acceptable(accept: Optional[str], media_type: str) -> bool:
     """
     if accept is None:
         return True
-    main, _, _ = media_type.partition("/")
-    ranges = (media_type, main + "/*", "*/*")
+    ranges = (media_type, media_type.partition("/")[0] + "/*", "*/*")
     best, quality = len(ranges), 0.0
-    for item in split_list(accept):
-        name, *parameters = [part.lower() for part in split_list(item, ";")] or [""]
+    for item in split_list(accept.lower()):
+        name, *parameters = split_list(item, ";") or [""]
         if name in ranges and ranges.index(name) < best:
-            best, quality = ranges.index(name), _parse_quality(parameters)
-    return quality > 0
-
-
-def _parse_quality(parameters: List[str]) -> float:
-    for parameter in parameters:
-        name, _, value = parameter.partition("=")
-        if name.strip() == "q":
+            best = ranges.index(name)
+            weights = [value for key, _, value in (part.partition("=") for part in parameters)
+                       if key.strip() == "q"] or ["1"]
             try:
-                return float(value)
+                quality = float(weights[0])
             except ValueError:
-                return 0.0
-    return 1.0
+                quality = 0.0
+    return quality > 0
 
 
 def split_list(value: str, separator: str = ",") -> List[str]:
@@ -1113,9 +1004,6 @@ def split_list(value: str, separator: str = ",") -> List[str]:
 
 
 # ---- Origin and Host: who a browser says is asking, and whom it thinks it asks
-
-_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|\[::1\]|::1", re.ASCII)
-
 
 def is_loopback(host: str) -> bool:
     """Return whether a host name (with or without brackets) is this machine's own."""
@@ -1157,12 +1045,11 @@ def is_origin_allowed(origin: str, allowed: frozenset, loopback: bool) -> bool:
 
 # ---- Values of the Mcp-* headers. Spec: streamable-http, Value Encoding.
 
-_PLAIN_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?")
 _ENCODED_START, _ENCODED_END = "=?base64?", "?="
 
 
 def format_header_value(value: str) -> str:
-    """Return a string as a header value: as it is, or in base64 where that would not survive."""
+    """Return a string as a header value: as it is, or in base64 if that would not survive."""
     if _PLAIN_VALUE.fullmatch(value) and not (
             value.startswith(_ENCODED_START) and value.endswith(_ENCODED_END)):
         return value
@@ -1179,11 +1066,11 @@ def parse_header_value(value: str) -> Optional[str]:
     try:
         data = base64.b64decode(text, validate=True)
         # Only the one canonical spelling: two headers that differ never mean the same name.
-        if base64.b64encode(data).decode("ascii") != text:
-            return None
-        return data.decode("utf-8", "surrogatepass")
+        if base64.b64encode(data).decode("ascii") == text:
+            return data.decode("utf-8", "surrogatepass")
     except (binascii.Error, UnicodeError, ValueError):
-        return None
+        pass
+    return None
 
 
 # ---- WWW-Authenticate. Spec: RFC 9110, 11.6.1: a list of challenges, each with a list of its own.
@@ -1222,31 +1109,14 @@ def parse_challenges(value: str) -> List[Challenge]:
 
 def join_params(challenges: Iterable[Challenge]) -> Dict[str, str]:
     """Return the parameters of all challenges; of those of one name the first counts."""
-    params: Dict[str, str] = {}
-    for challenge in challenges:
-        for name, text in challenge.params.items():
-            params.setdefault(name, text)
-    return params
+    return {name: text for challenge in reversed(list(challenges))
+            for name, text in challenge.params.items()}
 
 
 def format_challenge(scheme: str, params: Dict[str, str]) -> str:
     """Return one challenge as a WWW-Authenticate value, each parameter a quoted string."""
     quoted = (re.sub(r'(["\\])', r"\\\1", text) for text in params.values())
     return f"{scheme} " + ", ".join(f'{name}="{text}"' for name, text in zip(params, quoted))
-
-
-_DAYS = "Mon Tue Wed Thu Fri Sat Sun".split()
-_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-
-
-def format_http_date(moment: Sequence[int]) -> str:
-    """Return a UTC time.struct_time as a header has it, in every locale. Spec: RFC 9110, 5.6.7."""
-    year, month, day, hour, minute, second, weekday = moment[:7]
-    return (f"{_DAYS[weekday]}, {day:02} {_MONTHS[month - 1]} {year} "
-            f"{hour:02}:{minute:02}:{second:02} GMT")
-
-
-_BEARER = r"(?i)bearer +([A-Za-z0-9\-._~+/]+=*)"
 
 
 def parse_bearer(value: Optional[str]) -> Optional[str]:
@@ -1258,8 +1128,9 @@ def parse_bearer(value: Optional[str]) -> Optional[str]:
     scheme, _, rest = (value or "").partition(" ")
     if scheme.lower() != "bearer" or not rest.strip():
         return None
-    match = re.fullmatch(_BEARER, value) if len(value) <= MAX_TOKEN_CHARS + 7 else None
-    return match.group(1) if match else ""
+    token = rest.lstrip(" ")
+    is_token = len(token) <= MAX_TOKEN_CHARS and re.fullmatch(r"[A-Za-z0-9\-._~+/]+=*", token)
+    return token if is_token else ""
 
 
 def parse_percent(text: str) -> str:
@@ -1267,6 +1138,103 @@ def parse_percent(text: str) -> str:
     data = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match.group(1), 16)]),
                   text.encode("utf-8", "surrogatepass"))
     return data.decode("utf-8", "replace")
+
+
+# ---- answers, as the client reads them until it is built on http.client
+
+_ANSWER_HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00\r]*)")
+_STATUS_LINE = re.compile(r"HTTP/1\.(\d) +([1-9]\d\d)(?:[ \t]([^\x00]*))?")
+
+
+class StatusHead(NamedTuple):
+    """The status line of a response and its headers."""
+
+    status: int
+    reason: str
+    is_http_1_0: bool
+    headers: Headers
+
+
+def parse_status_head(data: bytes) -> StatusHead:
+    """Return the response head in bytes (without the blank line); ValueError for what is none.
+
+    Read as leniently as a recipient may: lines end with LF alone or are folded, values hold what
+    they should not. Spec: RFC 9112, 2.2 and 5.2, RFC 9110, 5.5.
+    """
+    text = data.decode("latin-1").replace("\r\n", "\n")
+    first, *lines = re.sub(r"\n[ \t]+", " ", text).split("\n")
+    match = _STATUS_LINE.fullmatch(first)
+    if match is None:
+        raise ValueError(shorten(first))
+    minor, status, reason = match.groups()
+    return StatusHead(int(status), reason or "", minor == "0",
+                      _parse_header_lines(lines, _ANSWER_HEADER_LINE))
+
+
+def encode_request_head(method: str, target: str, headers: Dict[str, str]) -> bytes:
+    """Return a request line and headers with the blank line; UsageError for what would break it."""
+    for name, value in headers.items():
+        if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}:{value}")
+                and value.isascii()):
+            raise UsageError(f"no header can be {shorten(name, 80)}: {shorten(value, 80)}")
+    lines = [f"{method} {target} HTTP/1.1", *map("{0[0]}: {0[1]}".format, headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
+
+
+class SizedBody:
+    """A body of a length that is known. `is_complete` says that all of it has been fed."""
+
+    ends_with_connection = False
+
+    def __init__(self, length: int):
+        self._left = length
+        self.is_complete = not length
+
+    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
+        """Return the part of `data` that is of the body, and the rest."""
+        body, rest = data[:self._left], data[self._left:]
+        self._left -= len(body)
+        self.is_complete = not self._left
+        return body, rest
+
+
+class OpenBody:
+    """A body that goes on until the connection ends."""
+
+    ends_with_connection = True
+    is_complete = False
+
+    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
+        """Return all of `data`."""
+        return data, b""
+
+
+def is_framed_once(head: StatusHead) -> bool:
+    """Return whether there is but one way to tell where the body of a response ends.
+
+    Where there are two, somebody between may have taken the other. Spec: RFC 9112, 6.1 and 6.3.
+    """
+    return "transfer-encoding" not in head.headers or not (
+        head.is_http_1_0 or "content-length" in head.headers)
+
+
+def find_response_body(method: str, head: StatusHead) -> Union[SizedBody, OpenBody, ChunkedBody]:
+    """Return what the body of a response is fed to. ValueError for a length or coding that is none.
+
+    Spec: RFC 9112, 6.3.
+    """
+    coding, length = head.headers.get("transfer-encoding"), head.headers.get("content-length")
+    if method == "HEAD" or head.status in BODILESS:
+        return SizedBody(0)
+    if coding is not None:
+        if coding.lower() != "chunked":
+            raise ValueError(f"its Transfer-Encoding is {shorten(coding, 80)}")
+        return ChunkedBody()
+    if length is None:
+        return OpenBody()
+    if re.fullmatch(r"(\d{1,18})(?:, ?\1)*", length, re.ASCII) is None:
+        raise ValueError(f"its Content-Length is {shorten(length, 80)}")
+    return SizedBody(int(length.partition(",")[0]))
 
 
 # =============================================================================================
@@ -5902,7 +5870,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             except ValueError as error:
                 raise HTTPError(400, str(error)) from None
             if chunked.announced > limits.max_body:
-                raise refuse_size(limits.max_body)
+                raise size_error(limits.max_body)
             self.rfile.read(len(data) - len(rest))
             yield part
 
@@ -5935,7 +5903,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         """Return the head of an answer, without the blank line."""
         server, now = self.server, int(time.time())
         if server.date[0] != now:
-            server.date = (now, format_http_date(time.gmtime(now)))
+            server.date = (now, self.date_time_string(now))
         self.status = status
         self.close_connection = self.close_connection or server.is_draining
         return format_head(status, REASONS.get(status, ""), headers, server.date[1], self.origin,
@@ -6738,7 +6706,7 @@ class StdioService:
             if len(line) > limit + 1:
                 while line and not line.endswith(b"\n"):
                     line = self._reader.readline(65536)
-                self._refuse(refuse_size(limit))
+                self._refuse(size_error(limit))
             elif line.strip():
                 self._receive_line(line)
         self._end(self._grace_seconds)
@@ -18601,7 +18569,8 @@ class ReplyService(ThreadedServer):
 
     def http_date(self) -> str:
         """Return the Date of an answer."""
-        return format_http_date(time.gmtime())
+        import email.utils
+        return email.utils.formatdate(usegmt=True)
 
     def is_answered(self, question_id: Any) -> bool:
         """Return whether a client has answered a question."""
