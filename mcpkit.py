@@ -97,8 +97,8 @@ __all__ = [
     "HTTPError", "HTTPService", "MCPError", "MCPKitError", "Network", "OAuth", "Principal",
     "ProtocolError", "QuestionError", "Roots", "SSEEvent", "SSEParser", "Sampling",
     "SchemaError", "Server", "StdioService", "TokenExchange", "TokenFile", "ToolError",
-    "ToolResult", "TransportError", "UsageError", "format_transcript", "main",
-    "parse_transcript", "format_report", "probe", "schema_errors",
+    "ToolResult", "TransportError", "UsageError", "format_report", "format_transcript", "main",
+    "parse_transcript", "probe", "schema_errors",
 ]
 
 
@@ -9728,7 +9728,7 @@ REFUSALS: Tuple[Tuple[Sequence[int], str, str, Tuple[str, str, str]], ...] = (
      ("http", "the server is too busy, or not up yet",
       "try again after {seen} (its Retry-After: seconds, or a date)")),
     ((503,), "", "", ("http", "the server is too busy, or not up yet", "try again soon")),
-    ((504, 522), "", "", ("http", "a proxy waited in vain for the server behind it",
+    ((504, 522), "", "", ("http", "a proxy got no answer from the server behind it",
                           "see the server's log, and whether it lets the proxy in")),
     ((511,), "", "", ("http", "the network wants you to log in first",
                       "open any page in a browser")),
@@ -9766,17 +9766,8 @@ def find_refusal(status: int, headers: Headers, text: str) -> Tuple[str, str, st
     raise LookupError(status)
 
 
-def reveal_encoded(text: str) -> str:
-    """Return text in which values in base64, as Mcp-* headers have them, are followed by text."""
-    def reveal(match: Any) -> str:
-        value = parse_header_value(match[0])
-        return match[0] if value is None else f"{match[0]} ({value})"
-
-    return re.sub(r"=\?base64\?[A-Za-z0-9+/]*=*\?=", reveal, text)
-
-
 def explain_status(status: int, headers: Headers, text: str) -> Finding:
-    """Return what an HTTP status other than success means to somebody looking for MCP."""
+    """Return what an HTTP status other than success means to a client of MCP."""
     name, message, hint = find_refusal(status, headers, text)
     value: Any = read_object(text.encode("utf-8", "surrogatepass"))
     for member in ("error", "message", "detail", "title") if value is not None else ():
@@ -9786,7 +9777,7 @@ def explain_status(status: int, headers: Headers, text: str) -> Finding:
         find_title(text) or text.strip() if value is None else
         value if isinstance(value, str) else shorten(value)]
     words += [f"{header}: {headers[header]}" for header in TELLING_HEADERS if header in headers]
-    seen = ", ".join(shorten(reveal_encoded(word)) for word in words if word)
+    seen = ", ".join(shorten(word) for word in words if word)
     return layer(name, "fail", f"HTTP {status}: {message}" + (f" ({seen})" if seen else ""), hint)
 
 
@@ -9836,11 +9827,11 @@ def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Finding
     """Return the layer at which the conversation in one era ended, "" for that it had reached."""
     status = exchange.status if exchange is not None else None
     text = exchange.answer.decode("utf-8", "replace") if exchange is not None else ""
-    words = escape_text(reveal_encoded(str(error)))
+    words = escape_text(str(error))
     if isinstance(error, TransportError):
         fault = explain_fault(error)
-        stranger = ": that is an SSH server" if "in HTTP: SSH-" in fault.message else ""
-        return fault._replace(message=fault.message + stranger)
+        kind = ": that is an SSH server" if "in HTTP: SSH-" in fault.message else ""
+        return fault._replace(message=fault.message + kind)
     if isinstance(error, MCPError) and status != 401:    # a HTTP status says more of what to do
         if error.http_status in (200, None):
             inside = " inside a 200: the request arrived, and was refused"
@@ -9919,15 +9910,14 @@ def explain_junk(lines: List[Tuple[int, str]]) -> Iterator[Finding]:
 
 def explain_ending(ending: ChildExit) -> Finding:
     """Return the layer that says how a stdio server took the end of its input."""
-    status, message, hint = ("ok", "it ended when its input did", "")
+    ms = ending.seconds * 1000
     if ending.signal:
-        status, message, hint = ("warning", "it did not end when its input did: it took SIG"
-                                 f"{ending.signal}", "end at the end of standard input, as clients "
-                                 "expect")
-    elif ending.left_something:
-        status, message, hint = ("warning", "it ended, but left processes running",
-                                 "end what the server starts before it ends")
-    return layer("exit", status, message, hint, ending.seconds * 1000)
+        return layer("exit", "warning", "it did not end when its input did: it took SIG"
+                     f"{ending.signal}", "end at the end of standard input, as clients expect", ms)
+    if ending.left_something:
+        return layer("exit", "warning", "it ended, but left processes running",
+                     "end what the server starts before it ends", ms)
+    return layer("exit", "ok", "it ended when its input did", "", ms)
 
 
 # ---- the layers below HTTP
@@ -10372,7 +10362,7 @@ def build_report(prober: Prober, ms: float) -> dict:
               "elapsedMs": round(ms), "headline": headline, "layers": layers,
               "trail": prober.trail}
     for part in (*checks, *layers, *prober.trail, headline):
-        for name, text in part.items():           # they quote a stranger
+        for name, text in part.items():           # what a peer says may be long
             if isinstance(text, str) and len(text) > MAX_REPORT_CHARS:
                 part[name] = text[:MAX_REPORT_CHARS] + "..."
     return report

@@ -8528,8 +8528,6 @@ REFUSED = {                         # status, headers, body: what it means, what
     "patience": (429, {"retry-after": "30"}, "", "too many requests (retry-after: 30)", "after 30"),
     "JSON of their own": (418, {}, '{"error": {"message": "tea only"}}', "no success (tea only)",
                           "words"),
-    "a header in base64": (400, {"mcp-name": "=?base64?5pel5pys?="}, "header mismatch",
-                           "mcp-name: =?base64?5pel5pys?= (\u65e5\u672c)", "proxy"),
     "an unknown 5xx": (599, {}, "", "the server failed", "log"),
     "413": (413, {}, "", "size", "nginx"), "406": (406, {}, "", "Accept", "proxy"),
 }
