@@ -6549,8 +6549,9 @@ def catch_signals(receive: Callable[[int, Any], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in former.items():
-            signal.signal(number, handler or signal.SIG_DFL)
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in former.items():
+                signal.signal(number, handler or signal.SIG_DFL)
 
 
 def run_until_told(service: Any, is_told: Callable[[], Any]) -> None:
@@ -6591,22 +6592,35 @@ def run_server(make: Callable[[], Server], stdio: bool, log: Optional[str] = Non
             run(make, stdio, log=log, **options)
             return
         options.pop(name, None)
-    with contextlib.closing(make()) as server, catch_stop_signals() as signals:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(contextlib.closing(make()))
+        signals = stack.enter_context(catch_stop_signals())
         if stdio:
             service: Any = StdioService(server, *take_stdio(), log=log)
         else:
             service = HTTPService(server, log=log, listener=take_listener(), **options)
             print_out(describe_service(service))
             flush_out()
-        trim_memory()
-        run_until_told(service, lambda: signals)
+        if __name__ == "__main__" and sys.version_info[:2] in OUTLIVABLE:
+            OUTLIVING.append(functools.partial(outlive_script, service, signals, stack.pop_all()))
+        else:
+            run_until_told(service, lambda: signals)
 
 
-def trim_memory() -> None:
-    """Give memory that compiling this file has left behind back to the system (glibc only)."""
+# Python keeps the syntax tree of a script for as long as it runs, and that of this file is large.
+# So what a script serves is served by a thread, to which the program leaves it at its end.
+OUTLIVING: List[Callable] = []
+OUTLIVABLE = ((3, 9), (3, 10), (3, 11), (3, 13))      # 3.12 starts no threads after the script
+
+
+def outlive_script(service: Any, signals: List[int], stack: contextlib.ExitStack) -> None:
+    """Run a service once the script has ended, in less memory (glibc keeps what is freed)."""
+    threading.main_thread().join()
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
         ctypes.CDLL(None).malloc_trim(0)
+    with stack:
+        run_until_told(service, lambda: signals)
 
 
 def describe_service(service: HTTPService, by: str = "") -> str:
@@ -12223,6 +12237,13 @@ def main(words: Optional[List[str]] = None) -> int:
 
 def end_process(code: int) -> None:
     """End this process, shortly even where threads or exit hooks of a server's file hold it up."""
+    if OUTLIVING:
+        def serve() -> None:
+            OUTLIVING.pop()()
+            end_process(code)
+
+        threading.Thread(target=serve).start()
+        sys.exit(code)
     timer = threading.Timer(0.3, os._exit, (code,))
     timer.daemon = True
     timer.start()

@@ -5821,6 +5821,22 @@ def test_a_legacy_listener_is_told_of_changes_and_of_those_it_missed():
         "notifications/prompts/list_changed", "notifications/tools/list_changed"]
 
 
+def test_c109_sessions_that_come_and_go_leave_no_thread_and_no_connection_behind():
+    with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
+        def visit():
+            session_id = open_session(service)
+            with LiveStream(service, None, Mcp_Session_Id=session_id):
+                assert ask(service, call("ping"), Mcp_Session_Id=session_id).status == 200
+            ask(service, b"", "DELETE", Mcp_Session_Id=session_id)
+            assert wait_until(lambda: not service.connections)
+
+        visit()
+        before = threading.active_count()
+        for _ in range(30):
+            visit()
+        assert threading.active_count() <= before + 1 and not list(service.mcp.sessions)
+
+
 def test_an_event_id_that_is_not_known_is_400_and_ends_no_session():
     with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
         session_id = open_session(service)
@@ -10621,6 +10637,17 @@ def test_an_endpoint_that_is_silent_or_gone_is_503_within_the_time_limit():
         peer.__exit__()
         assert ask(service, call("ping"), Authorization="Bearer t").status == 503
         assert "no answer for 0.05 s" in peer.log[0] and len(peer.log) == 2
+
+
+def test_a_caller_is_not_told_of_resources_that_it_may_not_read():
+    server = Server("guarded", auth=Auth(lambda token: Principal("ada", ["notes:read"])))
+    server.add_resource(lambda: "", uri="open:")
+    server.add_resource(lambda: "", uri="secret:", scopes=["admin"])
+    wanted = {"resourceSubscriptions": ["open:", "secret:"]}
+    with mcpkit.HTTPService(server, port=0) as service:
+        with listen(service, wanted, Authorization="Bearer t") as stream:
+            granted = stream.next_message()["params"]["notifications"]
+    assert granted == {"resourceSubscriptions": ["open:"]}
 
 
 # =============================================================================================
