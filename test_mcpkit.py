@@ -4422,13 +4422,6 @@ def test_without_a_session_nothing_can_be_subscribed_to_and_initialize_says_so()
     assert server.capabilities["resources"] == {"listChanged": True, "subscribe": True}
 
 
-def test_what_is_not_there_cannot_be_removed():
-    server = build_sample_server()
-    for remove in (server.remove_tool, server.remove_prompt, server.remove_resource):
-        with pytest.raises(mcpkit.UsageError, match="there is no"):
-            remove("nothing")
-
-
 def test_what_was_removed_is_listed_and_served_no_more():
     server = build_sample_server()
     server.add_tool(lambda: "here", name="new")
@@ -4499,12 +4492,6 @@ def test_c95_over_http_a_method_that_is_none_is_404_with_its_id(method):
     with mcpkit.HTTPService(Server("empty"), port=0) as service:
         reply = ask_modern(service, method, request_id="q")
     assert (reply.status, reply.json["error"]["code"], reply.json["id"]) == (404, -32601, "q")
-
-
-def test_c95_a_modern_method_that_is_unknown_is_404_and_a_legacy_one_200(pong):
-    assert ask_modern(pong, "nope/nope").status == 404
-    reply = ask(pong, call("nope/nope"))
-    assert (reply.status, reply.json["error"]["code"]) == (200, -32601)
 
 
 def test_c92_client_info_may_be_missing(pong):
@@ -4630,13 +4617,8 @@ FRAMING = {
     "a coding after a control character": (make_coded(b"", coding="\x0bchunked"), 400),
     "a coding before a bare CR": (make_coded(b"", coding="chunked\rX: y"), 400),
     "a coding of HTTP/1.0": (make_coded(ONE_CHUNK + b"0\r\n\r\n", version="1.0"), 400),
-    "a coding of HTTP/1.0 that keeps alive": (
-        make_coded(ONE_CHUNK + b"0\r\n\r\n", "Connection: keep-alive", version="1.0"), 400),
-    "a coding whose name ends with a space": (make_raw(PING, "Transfer-Encoding : chunked"), 400),
     "a coding that is folded": (make_raw(PING, "Transfer-Encoding:", " chunked"), 400),
     "a length and a coding below": (make_coded(ONE_CHUNK, "Content-Length: 4"), 400),
-    "a length of nothing and a coding": (make_coded(ONE_CHUNK, "Content-Length: 0"), 400),
-    "two lengths that differ": (make_raw(PING, "content-length: 0"), 400),
     **{f"a chunk size of {size!r}": (make_coded(size + b"\r\n" + PING + b"\r\n0\r\n\r\n"), 400)
        for size in (b"", b" 28", b"+28", b"-1", b"0x28", b"2_8", b"28 ;\0", b"28\r", b"28 x",
                     b"2 8",
@@ -4644,7 +4626,6 @@ FRAMING = {
     "a chunk size that ends with LF": (make_coded(b"28\n" + PING + b"\r\n0\r\n\r\n"), 400),
     "a chunk that ends with LF": (make_coded(ONE_CHUNK[:-2] + b"\n0\r\n\r\n"), 400),
     "a trailer without a colon": (make_coded(ONE_CHUNK + b"0\r\nGET /mcp HTTP/1.1\r\n\r\n"), 400),
-    "a trailer that ends with LF": (make_coded(ONE_CHUNK + b"0\r\nX: y\n\r\n"), 400),
     "trailers without end": (make_coded(ONE_CHUNK + b"0\r\n" + b"X: y\r\n" * 101 + b"\r\n"), 400),
     "a chunk size without end": (make_coded(b"1;" + b"x" * 5000), 400),
     "C87 a chunk over the limit": (make_coded(b"fffffff\r\n"), 413),
@@ -4654,39 +4635,24 @@ FRAMING = {
     "a header without a name": (make_raw(PING, ": x"), 400),
     "a NUL in a name": (make_raw(PING, "X\0: y"), 400),
     "a DEL in a value": (make_raw(PING, "X: \x7f"), 400),
-    "a CR before the line end": (make_raw(PING, "X: y\r"), 400),
-    "a folded first line": (make_raw(PING).replace(b"1.1\r\nH", b"1.1\r\n H"), 400),
-    "a tab in the request line": (make_raw(PING).replace(b" /mcp", b"\t/mcp"), 400),
     "two spaces in the request line": (make_raw(PING).replace(b" /mcp", b"  /mcp"), 400),
     "a request line in small letters": (make_raw(PING).replace(b"HTTP/1.1", b"http/1.1"), 400),
-    "a version of two digits": (make_raw(PING, version="1.11"), 400),
     "no version": (make_raw(PING).replace(b" HTTP/1.1", b""), 400),
     "a space before the request line": (b" " + make_raw(PING), 400),
     "an empty line of LF": (b"\n" + make_raw(PING), 400),
-    "an empty line of LF after one": (b"\r\n\n" + make_raw(PING), 400),
     "a space after an empty line": (b"\r\n " + make_raw(PING), 400),
     "absolute form, another host": (make_raw(PING, target="http://evil.example/mcp"), 421),
     "absolute form, a user": (make_raw(PING, target="http://127.0.0.1@evil.example/mcp"), 400),
-    "absolute form, a user who is us": (make_raw(PING, target="http://u@127.0.0.1/mcp"), 400),
-    "absolute form, another path": (make_raw(PING, target="http://127.0.0.1/x"), 404),
     "absolute form, another scheme": (make_raw(PING, target="ftp://127.0.0.1/mcp"), 404),
-    "absolute form without a host": (make_raw(PING, target="http:///mcp"), 404),
     "a target of two slashes": (make_raw(PING, target="//evil.example/mcp"), 404),
     "a target that climbs": (make_raw(PING, target="/x/../mcp"), 404),
-    "a target with an escape": (make_raw(PING, target="/%6dcp"), 404),
-    "a target with a fragment": (make_raw(PING, target="/mcp#x"), 404),
     "CONNECT": (make_raw(PING, target="127.0.0.1:80", method="CONNECT"), 404),
     "HTTP/2 to begin with": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
     "a host with a path": (make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: 127.0.0.1/x"), 400),
-    "a host with a user": (make_raw(PING).replace(b"Host: 1", b"Host: a@1"), 400),
     "an empty host": (make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: "), 421),
     "C81 both lengths": (make_raw(PING, "Transfer-Encoding: chunked"), 400),
     "two lengths": (make_raw(PING, f"Content-Length: {len(PING)}"), 400),
-    "C87 a negative length": (make_raw(PING, "Content-Length: -1", length=False), 400),
-    "C87 a length in words": (make_raw(PING, "Content-Length: abc", length=False), 400),
     "a signed length": (make_raw(PING, f"Content-Length: +{len(PING)}", length=False), 400),
-    "a length with an underscore": (make_raw(PING, "Content-Length: 4_0", length=False), 400),
-    "a length in other digits": (make_raw(PING, "Content-Length: \xb2", length=False), 400),
     "C87 an enormous length": (make_raw(b"", "Content-Length: 99999999999", length=False), 413),
     "C87 a length over the limit": (make_raw(b"", "Content-Length: 10000000", length=False), 413),
     "no length": (make_raw(b"", length=False), 411),
@@ -5225,7 +5191,7 @@ def start_with_socket(listener, *command, count=1):
 @needs_signals
 @pytest.mark.parametrize("words", [[], ["--workers", "2"]], ids=["one process", "workers"])
 def test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open(words):
-    with mcpkit.open_listener("127.0.0.1", 0) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         command, options = start_with_socket(listener, *MODULE, "serve", *words)
         for _ in range(2):
             with starting(command, **options) as (_, url):
@@ -5399,247 +5365,7 @@ def test_c106_the_modern_era_ignores_sessions_and_needs_none(notes):
         assert reply.status == 200 and "mcp-session-id" not in reply.headers
 
 
-def run_stdio(server, data, **options):
-    """Return the messages that a stdio server writes in answer to input bytes."""
-    output = io.BytesIO()
-    mcpkit.StdioService(server, io.BytesIO(data), output, grace_seconds=WAIT, **options).run()
-    return [json.loads(line) for line in output.getvalue().split(b"\n") if line]
-
-
-def test_stdio_answers_each_line_and_ends_with_the_input():
-    lines = [call("initialize", {"protocolVersion": "2025-03-26"}), call("ping", request_id=2),
-             {"jsonrpc": "2.0", "method": "notifications/initialized"},
-             call("tools/call", {"name": "pong", "arguments": {"message": "\u0110 \u4e16 \U0001f600"}},
-                  3)]
-    data = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
-    answers = run_stdio(mcpkit.build_pong_server(), b"\n" + data)
-    assert sorted(answer["id"] for answer in answers) == [1, 2, 3]
-
-
-STDIO_LINES = {
-    "C110 no UTF-8": (b"\xff\n", -32700), "no JSON": (b"hello\n", -32700),
-    "a batch": (b"[]\n", -32600), "too long": (b" " * 5_000_000 + b"\n", -32600),
-    "C94 an unknown version": (json.dumps(call("tools/list", {"_meta": {
-        **META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}})).encode() + b"\n",
-        -32022),
-}
-
-
-@cases(STDIO_LINES)
-def test_a_bad_line_on_stdio_is_answered_and_the_next_one_too(case):
-    line, code = case
-    answers = run_stdio(mcpkit.build_pong_server(), line + PING + b"\n")
-    assert [answer.get("error", {}).get("code") for answer in answers] == [code, None]
-    if code == -32022:
-        assert answers[0]["error"]["data"] == {"supported": VERSIONS, "requested": "2031-01-01"}
-
-
-def replace_each(value, odd):
-    """Yield a JSON value with one of its parts after the other replaced, itself first."""
-    yield odd
-    for key in value if isinstance(value, dict) else ():
-        for changed in replace_each(value[key], odd):
-            yield {**value, key: changed}
-
-
-ODD_HEADER_VALUES = [None, True, 1.5, "x", ["x"], {"x": "x"}]
-
-
-@pytest.mark.parametrize("odd", ODD_HEADER_VALUES, ids=json.dumps)
-def test_whatever_kind_a_part_of_a_message_is_of_it_is_no_internal_error(odd, capfd):
-    calls = [call(method, {"_meta": META, **{name: "x" if kind is str else {"x": "x"}
-                                             for name, (kind, _) in fact.params.items()}})
-             for method, fact in mcpkit.METHODS.items()]
-    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
-    opening = call("initialize", {"protocolVersion": "2025-03-26", "capabilities": {},
-                                  "clientInfo": {"name": "x"}})
-    messages = [changed for message in (*calls, call("tools/call", {"name": "add"}), opening,
-                                        cancelled) for changed in replace_each(message, odd)]
-    server = build_sample_server()
-    alone = [server.receive(message, None, None, mcpkit.Channel()).data for message in messages
-             if isinstance(message, dict) and message.get("method") != "subscriptions/listen"]
-    lines = [opening, *messages, *([message] for message in messages), call("ping", {}, "last")]
-    answers = run_stdio(server, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-    assert {"jsonrpc": "2.0", "id": "last", "result": {}} in answers
-    assert b"-32603" not in b"".join(alone) and "-32603" not in json.dumps(answers)
-    assert "Traceback" not in capfd.readouterr().err
-
-
-def test_a_batch_with_a_call_on_stdio_keeps_no_line_after_it_waiting():
-    server, started, release, _ = build_waiting_server()
-    output, answered = io.BytesIO(), []
-
-    def type_lines():
-        yield call("initialize", {"protocolVersion": "2025-03-26"})
-        yield [call("tools/call", {"name": "wait"}, 2)]
-        assert started.wait(WAIT)
-        yield call("ping", request_id=3)
-        answered.extend(json.loads(line)["id"] for line in output.getvalue().splitlines())
-        release.set()
-
-    lines = (json.dumps(line).encode() + b"\n" for line in type_lines())
-    keyboard = types.SimpleNamespace(readline=lambda _: next(lines, b""))
-    mcpkit.StdioService(server, keyboard, output, grace_seconds=WAIT).run()
-    assert answered == [1, 3] and json.loads(output.getvalue().splitlines()[2])[0]["id"] == 2
-
-
-def test_a_call_cancelled_on_stdio_is_told_and_not_answered():
-    server, started, _, seen = build_waiting_server()
-
-    class Input:
-        lines = iter([json.dumps(call("tools/call", {"name": "wait"})).encode() + b"\n",
-                      json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled",
-                                  "params": {"requestId": 1}}).encode() + b"\n", b""])
-
-        def readline(self, _):
-            line = next(self.lines)
-            return line if b"wait" in line or started.wait(WAIT) else b""
-
-    output = io.BytesIO()
-    mcpkit.StdioService(server, Input(), output, grace_seconds=WAIT).run()
-    assert seen == [True] and output.getvalue() == b""
-
-
-@cases(LINGERING)
-def test_a_stdio_server_that_is_stopped_answers_what_runs(case):
-    heeds, kind, words = case
-    server, started, release = build_lingering_server()
-    request = json.dumps(tool_call("linger", heeds=heeds)).encode() + b"\n"
-    lines = queue.Queue()
-
-    class Input:
-        readline = staticmethod(lambda _: lines.get(timeout=WAIT))
-
-    output = io.BytesIO()
-    service = mcpkit.StdioService(server, Input(), output, grace_seconds=WAIT)
-    thread = threading.Thread(target=service.run)
-    thread.start()
-    lines.put(request)
-    assert started.wait(WAIT)
-    service.stop(WAIT if heeds else 0.01)
-    lines.put(request)                         # what comes now is not read any more
-    release.set()
-    thread.join(WAIT)
-    answers = [json.loads(line) for line in output.getvalue().splitlines()]
-    assert [list(answer)[2] for answer in answers] == [kind] and words in json.dumps(answers)
-
-
-def test_messages_on_stdio_are_logged_in_the_same_way():
-    server = build_sample_server()
-    lines = [call("tools/call", {"name": "add", "arguments": {"a": 5}, "_meta": {
-        "traceparent": TRACEPARENT}}), {"jsonrpc": "2.0", "method": "notifications/initialized"}]
-    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    with quiet_log(server) as log:
-        run_stdio(server, data + b"{\n", log="json")
-    entries = sorted(without_times(map(json.loads, log)), key=lambda entry: entry["status"])
-    assert entries == [
-        {"method": "tools/call", "name": "add", "status": 200, "traceId": TRACE},
-        {"method": "notifications/initialized", "status": 202}, {"status": 400}]
-
-
-STDIO_SERVER = """
-from mcpkit import Server
-server = Server("noisy")
-
-@server.tool
-def shout(text: str) -> str:
-    print("noise")
-    import subprocess, sys
-    subprocess.run([sys.executable, "-c", "print('more noise')"])
-    return text
-"""
-
-
-def test_c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output(tmp_path):
-    (tmp_path / "noisy.py").write_text(STDIO_SERVER)
-    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "LC_ALL": "C", "PYTHONUTF8": "0"}
-    request = tool_call("shout", text="\u0110 \u4e16 \U0001f600")
-    lines = [json.dumps(request, ensure_ascii=False).encode(), b"\xff", PING]
-    child = subprocess.run(
-        [*PROGRAM, "serve", str(tmp_path / "noisy.py"), "--stdio"],
-        input=b"\n".join(lines) + b"\n", capture_output=True, env=environment, timeout=WAIT)
-    answers = [json.loads(line) for line in child.stdout.splitlines()]
-    texts = [find_text(answer) for answer in answers if "content" in answer.get("result", ())]
-    assert texts == ["\u0110 \u4e16 \U0001f600"] and len(answers) == 3
-    assert [answer["id"] for answer in answers if "error" in answer] == [None]
-    assert [answer["error"]["code"] for answer in answers if "error" in answer] == [-32700]
-    assert b"noise" in child.stderr and child.returncode == 0
-
-
-STUCK_SERVER = """
-import threading
-from mcpkit import Server
-server = Server("stuck")
-
-@server.tool
-def wait():
-    threading.Event().wait(600)
-"""
-
-
-def test_c115_a_server_ends_with_its_input_also_while_a_call_runs(tmp_path):
-    (tmp_path / "stuck.py").write_text(STUCK_SERVER)
-    child = subprocess.run(
-        [*PROGRAM, "serve", str(tmp_path / "stuck.py"), "--stdio"],
-        input=json.dumps(tool_call("wait")).encode() + b"\n" + PING + b"\n",
-        capture_output=True, timeout=WAIT)       # which is less than the tool takes
-    assert child.returncode == 0 and json.loads(child.stdout)["result"] == {}
-
-
 GREET = {"type": "ref/prompt", "name": "greet"}
-def fail_once(function, error):
-    """Return a function that raises an error at its first call."""
-    errors = [error]
-
-    def run(*arguments):
-        if errors:
-            raise errors.pop()
-        return function(*arguments)
-    return run
-
-
-@cases({"a body": make_raw(b"", "Content-Length: 4000000", length=False),
-        "chunks": make_raw(b"3fff00\r\n", "Transfer-Encoding: chunked", length=False),
-        "a head": b"POST /mcp HTTP/1.1\r\nX: "})
-def test_a_sender_that_never_pauses_keeps_to_the_time_for_reading_too(case):
-    server = Server("x", read_seconds=0.2, max_head=10 ** 9)
-    with mcpkit.HTTPService(server, port=0) as service:
-        with socket.create_connection(service.server_address, timeout=WAIT) as sock:
-            sock.sendall(case)
-            answer, deadline = [], time.monotonic() + WAIT
-            reader = threading.Thread(target=lambda: answer.append(sock.recv(65536)))
-            reader.start()
-            while not answer and time.monotonic() < deadline:
-                with contextlib.suppress(OSError):
-                    sock.sendall(b"x")
-            reader.join(WAIT)
-    assert answer[0].startswith(b"HTTP/1.1 408 ")
-
-
-READING_SERVER = """
-import subprocess
-from mcpkit import Server
-print("hello", flush=True)
-server = Server("reader")
-
-@server.tool
-def read() -> str:
-    return subprocess.run(["cat"], capture_output=True, text=True, timeout=10).stdout + "."
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="cat")
-def test_the_protocols_input_and_output_are_nobody_elses(tmp_path):
-    (tmp_path / "reader.py").write_text(READING_SERVER)
-    requests = [call("tools/call", {"name": "read"}), call("ping", request_id=2)]
-    child = subprocess.run(
-        [*PROGRAM, "serve", str(tmp_path / "reader.py"), "--stdio"],
-        input="".join(json.dumps(request) + "\n" for request in requests).encode(),
-        capture_output=True, timeout=WAIT)
-    answers = {answer["id"]: answer for answer in map(json.loads, child.stdout.splitlines())}
-    assert answers[1]["result"]["content"][0]["text"] == "." and answers[2]["result"] == {}
-
-
 # ---- streams that stay open
 
 def test_c101_a_subscription_over_http_is_told_and_ended_with_a_result():
@@ -5668,32 +5394,6 @@ def wait_until(is_true):
             return True
         patience.wait(0.02)
     return False
-
-
-def test_a_subscription_whose_client_has_gone_is_forgotten():
-    server = build_sample_server()
-    with mcpkit.HTTPService(server, port=0) as service:
-        with listen(service, {"toolsListChanged": True}) as stream:
-            stream.next_message()
-            assert len(server.listeners) == 1
-        assert wait_until(lambda: not server.listeners)
-
-
-def test_a_listener_that_does_not_read_is_disconnected_and_nobody_waits_for_it():
-    server = build_sample_server(max_events=50)
-    with mcpkit.HTTPService(server, port=0) as service:
-        uris = ["x:" + "u" * 9000 + str(number) for number in range(6)]
-        with listen(service, {"resourceSubscriptions": uris}) as stream:
-            assert wait_until(lambda: server.listeners)
-            subscription = next(iter(server.listeners))
-            for uri in uris * 200:                  # much more than sockets keep for it
-                server.resource_updated(uri)
-            assert len(subscription.stream) == 50
-            assert wait_until(lambda: not server.listeners)
-            with pytest.raises((http.client.HTTPException, OSError)):
-                while stream.next_message() is not None:
-                    pass
-                raise http.client.IncompleteRead(b"")     # an end without a result
 
 
 def build_polled_server(release):
@@ -5855,6 +5555,177 @@ def test_a_server_that_never_streams_offers_no_subscriptions_and_no_questions():
         assert ask(service, tool_call("greet"),
                    Mcp_Session_Id=session_id).json["result"]["isError"]
     assert lines == ["tool greet failed"]
+
+
+# =============================================================================================
+# 13. STDIO SERVER
+# =============================================================================================
+def run_stdio(server, data, **options):
+    """Return the messages that a stdio server writes in answer to input bytes."""
+    output = io.BytesIO()
+    mcpkit.StdioService(server, io.BytesIO(data), output, grace_seconds=WAIT, **options).run()
+    return [json.loads(line) for line in output.getvalue().split(b"\n") if line]
+
+
+def test_stdio_answers_each_line_and_ends_with_the_input():
+    lines = [call("initialize", {"protocolVersion": "2025-03-26"}), call("ping", request_id=2),
+             {"jsonrpc": "2.0", "method": "notifications/initialized"},
+             call("tools/call", {"name": "pong", "arguments": {"message": "\u0110 \u4e16 \U0001f600"}},
+                  3)]
+    data = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+    answers = run_stdio(mcpkit.build_pong_server(), b"\n" + data)
+    assert sorted(answer["id"] for answer in answers) == [1, 2, 3]
+
+
+STDIO_LINES = {
+    "C110 no UTF-8": (b"\xff\n", -32700), "no JSON": (b"hello\n", -32700),
+    "a batch": (b"[]\n", -32600), "too long": (b" " * 5_000_000 + b"\n", -32600),
+    "C94 an unknown version": (json.dumps(call("tools/list", {"_meta": {
+        **META, "io.modelcontextprotocol/protocolVersion": "2031-01-01"}})).encode() + b"\n",
+        -32022),
+}
+
+
+@cases(STDIO_LINES)
+def test_a_bad_line_on_stdio_is_answered_and_the_next_one_too(case):
+    line, code = case
+    answers = run_stdio(mcpkit.build_pong_server(), line + PING + b"\n")
+    assert [answer.get("error", {}).get("code") for answer in answers] == [code, None]
+    if code == -32022:
+        assert answers[0]["error"]["data"] == {"supported": VERSIONS, "requested": "2031-01-01"}
+
+
+def replace_each(value, odd):
+    """Yield a JSON value with one of its parts after the other replaced, itself first."""
+    yield odd
+    for key in value if isinstance(value, dict) else ():
+        for changed in replace_each(value[key], odd):
+            yield {**value, key: changed}
+
+
+ODD_HEADER_VALUES = [None, True, 1.5, "x", ["x"], {"x": "x"}]
+
+
+STRANGE = {"a": {"x": "x"}, "name": "x", "uri": "x:", "level": "x", "cursor": "x", "taskId": "x",
+           "arguments": {"x": "x"}, "argument": {"name": "x", "value": "x"}, "_meta": META,
+           "ref": {"type": "ref/prompt", "name": "greet"}, "notifications": {"tasks": ["x"]},
+           "inputResponses": {"x": {"x": "x"}}, "requestState": "x", "context": {"arguments": "x"}}
+
+
+@pytest.mark.parametrize("odd", ODD_HEADER_VALUES, ids=json.dumps)
+def test_whatever_kind_a_part_of_a_message_is_of_it_is_no_internal_error(odd, capfd):
+    opening = call("initialize", {"protocolVersion": "2025-03-26", "capabilities": {},
+                                  "clientInfo": {"name": "x"}})
+    messages = [changed for message in (
+        opening, call("tools/call", {"name": "add"}),
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}},
+        *(call(method, STRANGE) for method in (
+            "tools/call", "tools/list", "resources/read", "prompts/get", "completion/complete",
+            "logging/setLevel", "resources/subscribe", "server/discover", "tasks/get")))
+        for changed in replace_each(message, odd)]
+    lines = [opening, *messages, *([message] for message in messages), call("ping", {}, "last")]
+    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    answers = run_stdio(build_sample_server(), data)
+    assert {"jsonrpc": "2.0", "id": "last", "result": {}} in answers
+    assert "-32603" not in json.dumps(answers)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_call_cancelled_on_stdio_is_told_and_not_answered():
+    server, started, _, seen = build_waiting_server()
+    client = StdioClient(server)
+    client.send(call("tools/call", {"name": "wait"}))
+    assert started.wait(WAIT)
+    client.send([{"jsonrpc": "2.0", "method": "notifications/cancelled",
+                  "params": {"requestId": 1}}])              # in a batch as well
+    assert wait_until(lambda: seen == [True])
+    assert [answer["id"] for answer in client.close()] == [None]
+
+
+@cases(LINGERING)
+def test_a_stdio_server_that_is_stopped_answers_what_runs(case):
+    heeds, kind, words = case
+    server, started, release = build_lingering_server()
+    request = json.dumps(tool_call("linger", heeds=heeds)).encode() + b"\n"
+    lines = queue.Queue()
+
+    class Input:
+        readline = staticmethod(lambda _: lines.get(timeout=WAIT))
+
+    output = io.BytesIO()
+    service = mcpkit.StdioService(server, Input(), output, grace_seconds=WAIT)
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    lines.put(request)
+    assert started.wait(WAIT)
+    service.stop(WAIT if heeds else 0.01)
+    lines.put(request)                         # what comes now is not read any more
+    release.set()
+    thread.join(WAIT)
+    answers = [json.loads(line) for line in output.getvalue().splitlines()]
+    assert [list(answer)[2] for answer in answers] == [kind] and words in json.dumps(answers)
+
+
+def test_messages_on_stdio_are_logged_in_the_same_way():
+    server = build_sample_server()
+    lines = [call("tools/call", {"name": "add", "arguments": {"a": 5}, "_meta": {
+        "traceparent": TRACEPARENT}}), {"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    with quiet_log(server) as log:
+        run_stdio(server, data + b"{\n", log="json")
+    entries = sorted(without_times(map(json.loads, log)), key=lambda entry: entry["status"])
+    assert entries == [
+        {"method": "tools/call", "name": "add", "status": 200, "traceId": TRACE},
+        {"method": "notifications/initialized", "status": 202}, {"status": 400}]
+
+
+STDIO_SERVER = """
+from mcpkit import Server
+server = Server("noisy")
+
+@server.tool
+def shout(text: str) -> str:
+    print("noise")
+    import subprocess, sys
+    subprocess.run([sys.executable, "-c", "print('more noise')"])
+    return text
+"""
+
+
+def test_c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output(tmp_path):
+    (tmp_path / "noisy.py").write_text(STDIO_SERVER)
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "LC_ALL": "C", "PYTHONUTF8": "0"}
+    request = tool_call("shout", text="\u0110 \u4e16 \U0001f600")
+    lines = [json.dumps(request, ensure_ascii=False).encode(), b"\xff", PING]
+    child = subprocess.run(
+        [*PROGRAM, "serve", str(tmp_path / "noisy.py"), "--stdio"],
+        input=b"\n".join(lines) + b"\n", capture_output=True, env=environment, timeout=WAIT)
+    answers = [json.loads(line) for line in child.stdout.splitlines()]
+    texts = [find_text(answer) for answer in answers if "content" in answer.get("result", ())]
+    assert texts == ["\u0110 \u4e16 \U0001f600"] and len(answers) == 3
+    assert [answer["id"] for answer in answers if "error" in answer] == [None]
+    assert [answer["error"]["code"] for answer in answers if "error" in answer] == [-32700]
+    assert b"noise" in child.stderr and child.returncode == 0
+
+
+STUCK_SERVER = """
+import threading
+from mcpkit import Server
+server = Server("stuck")
+
+@server.tool
+def wait():
+    threading.Event().wait(600)
+"""
+
+
+def test_c115_a_server_ends_with_its_input_also_while_a_call_runs(tmp_path):
+    (tmp_path / "stuck.py").write_text(STUCK_SERVER)
+    child = subprocess.run(
+        [*PROGRAM, "serve", str(tmp_path / "stuck.py"), "--stdio"],
+        input=json.dumps(tool_call("wait")).encode() + b"\n" + PING + b"\n",
+        capture_output=True, timeout=WAIT)       # which is less than the tool takes
+    assert child.returncode == 0 and json.loads(child.stdout)["result"] == {}
 
 
 class StdioClient:
@@ -17075,11 +16946,11 @@ class Fleet:
         self._folder, self._children = folder, {}
         (folder / "scaled.py").write_text(SCALED_SERVER)
         stack.callback(self.close)
-        self._listeners = {name: stack.enter_context(mcpkit.open_listener("127.0.0.1", 0))
+        self._listeners = {name: stack.enter_context(socket.create_server(("127.0.0.1", 0)))
                            for name in "123"}
         for name in self._listeners:
             self.start(name)
-        with mcpkit.open_listener("127.0.0.1", 0) as free:
+        with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         self.proxy = start_proxy(proxy, folder, {"8080": port, **{
             f"800{name}": listener.getsockname()[1]
