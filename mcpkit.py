@@ -10352,34 +10352,53 @@ def build_report(prober: Prober, ms: float) -> dict:
         if report.name in broken and report.verdict == "pass":
             report.facts["verdict"] = "partial"
     verdict = min((report.verdict for report in prober.eras), key=VERDICTS.index)
-    steps = sorted((seen for seen in prober.findings if seen.layer and seen.era in (
-        "", prober.best.name)), key=lambda seen: LAYERS.index(seen.layer))
-    versions = [report.version for report in prober.eras if report.version]
-    layers = [{"name": seen.layer, "status": seen.status, "message": " and ".join(
-        f"{version} ({'modern' if version in MODERN_VERSIONS else 'legacy'})"
-        for version in versions) if seen.layer == "era" else seen.message, "hint": seen.hint,
-        "ms": seen.ms and round(seen.ms, 2)} for seen in steps]
-    wanted = {"pass": "", "partial": "warning"}.get(verdict, "fail")
-    headline = next(({"layer": seen["name"], "message": seen["message"], "hint": seen["hint"]}
-                     for seen in layers if seen["status"] == wanted and seen["name"] != "output"), {
-        "layer": None, "hint": "see the findings" if broken else "", "message": format_server_name(
-            prober.best.facts) + f" speaks {' and '.join(versions)}" + (
-            f", but breaks {count_things(len(broken), 'MUST rule')}" if broken else "")})
-    checks = [{"id": f"{seen.era}-{seen.id}" if seen.era else seen.id, "status": seen.status,
-               "message": seen.message, "hint": seen.hint,
-               "spec": f"{seen.level}, {seen.spec}" if seen.level else seen.spec}
-              for seen in prober.findings if seen.era or not seen.layer]
-    report = {"target": prober.target, "endpoint": prober.endpoint if prober.is_http else None,
-              "verdict": "partial" if broken and verdict == "pass" else verdict,
-              "eras": {report.name: report.facts for report in prober.eras}, "checks": checks,
-              "requests": sum(seen.method != "SSE" for seen in prober.exchanges),
-              "elapsedMs": round(ms), "headline": headline, "layers": layers,
-              "trail": prober.trail}
+    layers, checks = list_layers(prober), list_checks(prober)
+    headline = build_headline(prober, verdict, layers, len(broken))
     for part in (*checks, *layers, *prober.trail, headline):
         for name, text in part.items():           # what a peer says may be long
             if isinstance(text, str) and len(text) > MAX_REPORT_CHARS:
                 part[name] = text[:MAX_REPORT_CHARS] + "..."
-    return report
+    return {"target": prober.target, "endpoint": prober.endpoint if prober.is_http else None,
+            "verdict": "partial" if broken and verdict == "pass" else verdict,
+            "eras": {report.name: report.facts for report in prober.eras}, "checks": checks,
+            "requests": sum(seen.method != "SSE" for seen in prober.exchanges),
+            "elapsedMs": round(ms), "headline": headline, "layers": layers, "trail": prober.trail}
+
+
+def list_layers(prober: Prober) -> List[dict]:
+    """Return the layers that were passed, those of the era that came farthest, in their order."""
+    steps = [seen for seen in prober.findings
+             if seen.layer and seen.era in ("", prober.best.name)]
+    eras = [seen.message for seen in prober.findings if seen.layer == "era"]
+    return [{"name": seen.layer, "status": seen.status, "hint": seen.hint,
+             "message": " and ".join(eras) if seen.layer == "era" else seen.message,
+             "ms": seen.ms and round(seen.ms, 2)}
+            for seen in sorted(steps, key=lambda seen: LAYERS.index(seen.layer))]
+
+
+def list_checks(prober: Prober) -> List[dict]:
+    """Return what was seen in each era, and beside the eras."""
+    return [{"id": f"{seen.era}-{seen.id}" if seen.era else seen.id, "status": seen.status,
+             "message": seen.message, "hint": seen.hint,
+             "spec": f"{seen.level}, {seen.spec}" if seen.level else seen.spec}
+            for seen in prober.findings if seen.era or not seen.layer]
+
+
+def build_headline(prober: Prober, verdict: str, layers: List[dict], broken: int) -> dict:
+    """Return what matters most: the first layer that fails, with what to do about it.
+
+    If none does, it is what the server speaks, and how many MUST rules it breaks.
+    """
+    wanted = {"pass": "", "partial": "warning"}.get(verdict, "fail")
+    for seen in layers:
+        if seen["status"] == wanted and seen["name"] != "output":
+            return {"layer": seen["name"], "message": seen["message"], "hint": seen["hint"]}
+    versions = [report.version for report in prober.eras if report.version]
+    message = f"{format_server_name(prober.best.facts)} speaks {' and '.join(versions)}"
+    if not broken:
+        return {"layer": None, "message": message, "hint": ""}
+    return {"layer": None, "message": f"{message}, but breaks {count_things(broken, 'MUST rule')}",
+            "hint": "see the findings"}
 
 
 STATUSES = ("fail", "warning", "note", "ok")                # of findings, worst first
@@ -15282,7 +15301,7 @@ class RawResponse(NamedTuple):
 def describe_expected(expected: Sequence[int]) -> str:
     """Return what is expected of an answer in words."""
     if not expected or expected[0] == REFUSED:
-        return "refused" if expected else "with a result"
+        return "refused" if expected else "a result"
     return f"HTTP {expected[0]}" + (
         f" with error {' or '.join(map(str, expected[1:]))}" if expected[1:] else "")
 
@@ -15479,13 +15498,18 @@ class ChangedRequest(NamedTuple):
         for name, value in {**self.change.get("headers", {}), **self.change.get("meta", {})}.items():
             words.append(f"without {name}" if value is None else f"with {name} twice, and different"
                          if isinstance(value, list) else f"with {name}: {value}")
-        return "a request " + " and ".join(words)
+        is_contradicted = HEADER_MISMATCH in self.expected and "without" not in words[0]
+        return "a request " + " and ".join(words) + (
+            ", which its body contradicts," if is_contradicted else "")
 
     @property
     def hint(self) -> str:
         """What to do when it fails."""
-        return f"answer it with {describe_expected(self.expected)}" if REFUSED not in (
-            self.expected) else "refuse it"
+        if REFUSED in self.expected:
+            return "refuse it"
+        text = "answer it with " + describe_expected(self.expected).replace(" with ", " and ")
+        return text + (": compare the headers with the body" if HEADER_MISMATCH in self.expected
+                       else "")
 
 
 def changed(*expected: int, **change: Any) -> ChangedRequest:
