@@ -15498,7 +15498,7 @@ class ChangedRequest(NamedTuple):
         for name, value in {**self.change.get("headers", {}), **self.change.get("meta", {})}.items():
             words.append(f"without {name}" if value is None else f"with {name} twice, and different"
                          if isinstance(value, list) else f"with {name}: {value}")
-        is_contradicted = HEADER_MISMATCH in self.expected and "without" not in words[0]
+        is_contradicted = HEADER_MISMATCH in self.expected and ": " in words[0]
         return "a request " + " and ".join(words) + (
             ", which its body contradicts," if is_contradicted else "")
 

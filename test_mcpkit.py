@@ -6280,17 +6280,6 @@ def test_the_probe_tells_of_a_redirect_that_it_followed(pong):
     assert layer["hint"].startswith("give clients the URL that it leads to")
 
 
-def test_the_deep_checks_are_of_the_url_that_redirects_lead_to(quick):
-    def answer(asked):
-        return redirect("307 Moved", "/mcp/") if asked.path == "/mcp" else old_peer(asked)
-
-    with Peer(answer) as peer:
-        mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
-    deep = [asked for asked in peer.asked if isinstance(asked.message, dict)
-            and str(asked.message.get("id", "")).startswith("probe-")]
-    assert len(deep) > 5 and {asked.path for asked in deep} == {"/mcp/"}
-
-
 # ---- connections
 
 class ScriptedSocket:
@@ -8425,7 +8414,7 @@ def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
     status, headers, body, message, hint = case
     lines = [f"{name}: {value}" for name, value in headers.items()]
     with Peer(lambda asked: http_answer(body.encode(), f"{status} No", "text/plain", *lines)) as peer:
-        headline = mcpkit.probe(peer.url, era="legacy", timeout=WAIT, guess=False)["headline"]
+        headline = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["headline"]
     assert message in headline["message"] and hint in headline["hint"]
     assert "{seen}" not in headline["hint"]
 
@@ -8548,45 +8537,6 @@ def test_c28_a_login_page_is_shown_by_its_title_with_what_may_be_the_cause():
     assert check["message"] == (
         r"HTTP 200 with a web page titled 'Sign in\x1b[2J', not MCP")
     assert check["hint"].startswith("a login page, a captive portal, or the wrong path")
-
-
-EVIL = "\x1b[2J\x9b31m\u202e\x07"
-
-
-EVIL_RESULTS = {
-    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
-                   "serverInfo": {"name": EVIL, "version": EVIL}},
-    "tools/list": {"tools": [{"name": EVIL, "inputSchema": {"type": "object"}}, {"name": EVIL},
-                             EVIL]}}
-
-
-def evil_peer(asked):
-    """Answer as a legacy server all of whose words a terminal would obey."""
-    message = asked.message if isinstance(asked.message, dict) else {}
-    if message.get("method") in EVIL_RESULTS:
-        return http_answer(result(asked, EVIL_RESULTS[message["method"]]), "200 \x1b",
-                           "application/json", "Server: \x1b[1m")
-    return http_answer({"jsonrpc": "2.0", "id": EVIL, "error": {"code": EVIL, "message": EVIL}},
-                       "400 \x1b", "application/json", "Mcp-Name: =?base64?GwcbBw==?=")
-
-
-EVIL_PEERS = {"a server": evil_peer, "a page": lambda asked: http_answer(
-    f"<title>{EVIL}</title><link rel=mcp href='/{EVIL}'>".encode(), "200 \x1b", "text/html\x1b"),
-    "a refusal": lambda asked: http_answer(
-        f"<title>{EVIL}</title>".encode(), "401 \x1b", "text/html", "Location: /\x1b",
-        'WWW-Authenticate: Bearer resource_metadata="/\x1b", error="\x1b", error="\x07"')}
-
-
-@cases(EVIL_PEERS)
-def test_c122_nothing_of_a_peer_reaches_a_terminal_or_a_file_as_it_is(case, tmp_path):
-    names = ("html", "junit", "transcript")
-    with Peer(case) as peer:
-        files = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
-        ran = run("probe", peer.origin, "--deep", "--curl", "-v", "--timeout", "9", *files)
-    for text in (ran.out, ran.err, *((tmp_path / name).read_text() for name in names)):
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
-        assert "Traceback" not in text
-    assert "\\x1b" in ran.out
 
 
 def test_a_list_over_64_kib_is_noted_and_bad_tools_are_named():
@@ -13653,6 +13603,17 @@ def test_headers_that_are_given_go_with_the_deep_checks_but_for_those_that_they_
     assert all(len(values) == 1 for values in origins)
 
 
+def test_the_deep_checks_are_of_the_url_that_redirects_lead_to(quick):
+    def answer(asked):
+        return redirect("307 Moved", "/mcp/") if asked.path == "/mcp" else old_peer(asked)
+
+    with Peer(answer) as peer:
+        mcpkit.probe(peer.url, era="legacy", deep=True, timeout=WAIT)
+    deep = [asked for asked in peer.asked if isinstance(asked.message, dict)
+            and str(asked.message.get("id", "")).startswith("probe-")]
+    assert len(deep) > 5 and {asked.path for asked in deep} == {"/mcp/"}
+
+
 def test_the_deep_checks_are_for_urls():
     with pytest.raises(UsageError, match="HTTP"):
         mcpkit.probe([*PROGRAM, "serve", "--stdio"], deep=True)
@@ -14062,6 +14023,45 @@ def test_repeated_requests_are_timed_in_each_era(sample):
     for era in report["eras"].values():
         assert all(0 < seen["median"] <= seen["p99"] for seen in era["timings"].values())
     assert "99th percentile" in mcpkit.format_report(report)
+
+
+EVIL = "\x1b[2J\x9b31m\u202e\x07"
+
+
+EVIL_RESULTS = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": EVIL, "version": EVIL}},
+    "tools/list": {"tools": [{"name": EVIL, "inputSchema": {"type": "object"}}, {"name": EVIL},
+                             EVIL]}}
+
+
+def evil_peer(asked):
+    """Answer as a legacy server all of whose words a terminal would obey."""
+    message = asked.message if isinstance(asked.message, dict) else {}
+    if message.get("method") in EVIL_RESULTS:
+        return http_answer(result(asked, EVIL_RESULTS[message["method"]]), "200 \x1b",
+                           "application/json", "Server: \x1b[1m")
+    return http_answer({"jsonrpc": "2.0", "id": EVIL, "error": {"code": EVIL, "message": EVIL}},
+                       "400 \x1b", "application/json", "Mcp-Name: =?base64?GwcbBw==?=")
+
+
+EVIL_PEERS = {"a server": evil_peer, "a page": lambda asked: http_answer(
+    f"<title>{EVIL}</title><link rel=mcp href='/{EVIL}'>".encode(), "200 \x1b", "text/html\x1b"),
+    "a refusal": lambda asked: http_answer(
+        f"<title>{EVIL}</title>".encode(), "401 \x1b", "text/html", "Location: /\x1b",
+        'WWW-Authenticate: Bearer resource_metadata="/\x1b", error="\x1b", error="\x07"')}
+
+
+@cases(EVIL_PEERS)
+def test_c122_nothing_of_a_peer_reaches_a_terminal_or_a_file_as_it_is(case, tmp_path):
+    names = ("html", "junit", "transcript")
+    with Peer(case) as peer:
+        files = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
+        ran = run("probe", peer.origin, "--deep", "--curl", "-v", "--timeout", "9", *files)
+    for text in (ran.out, ran.err, *((tmp_path / name).read_text() for name in names)):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+        assert "Traceback" not in text
+    assert "\\x1b" in ran.out
 
 
 # =============================================================================================
