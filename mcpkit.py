@@ -9826,6 +9826,9 @@ FAULTS_BELOW = {
 def explain_fault(error: MCPKitError) -> Finding:
     """Return the layer at which an error from below HTTP arose, what was seen, and what to do."""
     text = escape_text(str(error))
+    if getattr(error, "layer", ""):
+        hint = error.hint or dict(FAULTS_BELOW.values()).get(error.layer, "")
+        return layer(error.layer, "fail", text, hint)
     word, _, rest = text.partition(": ")
     word = "cannot start" if word.startswith("cannot start") else word
     if word in FAULTS_BELOW:
