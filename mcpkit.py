@@ -73,6 +73,7 @@ import os
 import queue
 import re
 import select
+import selectors
 import socket
 import socketserver
 import string
@@ -5031,13 +5032,9 @@ class Server:
     @property
     def capabilities(self) -> dict:
         """What the server declares: one member for each feature that it has."""
-        return self.build_capabilities(can_subscribe=True)
-
-    def build_capabilities(self, can_subscribe: bool) -> dict:
-        """Return the capabilities; clients that are not remembered cannot subscribe."""
         capabilities = {feature: {"listChanged": True} if feature in LIST_CHANGES else {}
                         for feature in sorted(self.features) if "/" not in feature}
-        if "resources" in capabilities and can_subscribe:
+        if "resources" in capabilities:
             capabilities["resources"]["subscribe"] = True
         return capabilities
 
@@ -5094,11 +5091,11 @@ def handle_initialize(server: Server, params: dict, context: Context) -> dict:
     context.channel.open_session(
         version, client_info if isinstance(client_info, dict) else {},
         capabilities if isinstance(capabilities, dict) else {})
-    # Without a session a subscription cannot be remembered.
-    can_subscribe = context.channel.session is not None
-    return without_none({"capabilities": server.build_capabilities(can_subscribe),
-                         "protocolVersion": version, "serverInfo": server.info,
-                         "instructions": server.instructions})
+    capabilities = server.capabilities
+    if context.channel.session is None:       # a subscription could not be remembered
+        capabilities.get("resources", {}).pop("subscribe", None)
+    return without_none({"capabilities": capabilities, "protocolVersion": version,
+                         "serverInfo": server.info, "instructions": server.instructions})
 
 
 def handle_server_discover(server: Server, params: dict, context: Context) -> dict:
@@ -5108,11 +5105,6 @@ def handle_server_discover(server: Server, params: dict, context: Context) -> di
                          "capabilities": without_none({**server.capabilities,
                                                        "extensions": extensions}),
                          "instructions": server.instructions})
-
-
-def handle_ping(server: Server, params: dict, context: Context) -> dict:
-    """Say that the server is alive."""
-    return {}
 
 
 def handle_logging_set_level(server: Server, params: dict, context: Context) -> dict:
@@ -5338,7 +5330,7 @@ def _may_follow(server: Server, uri: str, principal: Any) -> bool:
 HANDLERS: Dict[str, Callable] = {
     "initialize": handle_initialize,
     "server/discover": handle_server_discover,
-    "ping": handle_ping,
+    "ping": lambda server, params, context: {},
     "logging/setLevel": handle_logging_set_level,
     "tools/list": functools.partial(handle_list, "tools", "tools"),
     "tools/call": handle_tools_call,
@@ -5687,13 +5679,11 @@ def _is_ready(sock: socket.socket, direction: str, seconds: float = 0.0) -> bool
 
     One that is closed can: whoever reads or writes it finds out.
     """
-    try:
-        if hasattr(select, "poll"):          # select.select stops at descriptor 1024 on Unix
-            poller = select.poll()
-            poller.register(sock, select.POLLIN if direction == "in" else select.POLLOUT)
-            return bool(poller.poll(int(seconds * 1000)))
-        sets = ([sock], [], []) if direction == "in" else ([], [sock], [])
-        return any(select.select(*sets, seconds))
+    try:                                     # select stops at descriptor 1024 on Unix
+        with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
+            selector.register(sock, selectors.EVENT_READ if direction == "in"
+                              else selectors.EVENT_WRITE)
+            return bool(selector.select(seconds))
     except (OSError, ValueError):
         return True
 
@@ -5825,11 +5815,9 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             if self.read_by == idle:
                 self.started, self.is_late = time.monotonic(), False
                 self.read_by = self.started + limits.read_seconds
-            elif self.is_late:
-                raise self._late_error()
-            if not data:
+            if not (data or self.is_late):
                 return None
-            head += data
+            head += data if not self.is_late else self._receive(data)
             while head.startswith(b"\r\n"):  # Spec: RFC 9112, 2.2: empty lines before a request
                 head = head[2:]
             end = head.find(b"\r\n\r\n")
@@ -5875,16 +5863,13 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             yield part
 
     def _receive(self, data: bytes) -> bytes:
-        """Return what came of a body, unless it came too late or is the end."""
+        """Return what came of a request, unless it came too late or is the end."""
         if self.is_late:
-            raise self._late_error()
+            raise HTTPError(408, "the request did not arrive within "
+                                 f"{self.server.limits.read_seconds:g} s")
         if not data:
             raise ConnectionError("the client closed the connection inside a request")
         return data
-
-    def _late_error(self) -> HTTPError:
-        return HTTPError(408, "the request did not arrive within "
-                              f"{self.server.limits.read_seconds:g} s")
 
     def drain(self) -> None:
         """Read away what a refused client still sends, for REFUSED_SECONDS at most.
@@ -6515,29 +6500,15 @@ class HTTPService(ThreadedServer):
 
 # ---- from the start of a service to its end
 
-# What tells a server to stop, where the system has it; closing its terminal does too.
+# The signals that stop a server, if the system has them; closing its terminal sends one.
 STOP_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
-
-
-@contextlib.contextmanager
-def catch_stop_signals() -> Iterator[List[int]]:
-    """Give a list to which the first signal that tells us to stop is added; a second ends us."""
-    received: List[int] = []
-
-    def receive(number: int, _: Any) -> None:
-        if received:
-            os._exit(128 + number)
-        received.append(number)      # no Event: to set one takes a lock that we may hold already
-
-    with catch_signals(receive):
-        yield received
 
 
 @contextlib.contextmanager
 def catch_signals(receive: Callable[[int, Any], None]) -> Iterator[None]:
     """Have a function called for each of STOP_SIGNALS that comes during a block.
 
-    Outside the main thread, where Python has no signals, it never is.
+    Outside the main thread, which has no signals in Python, it never is.
     """
     import signal
     former = {}
@@ -6552,6 +6523,20 @@ def catch_signals(receive: Callable[[int, Any], None]) -> Iterator[None]:
         if threading.current_thread() is threading.main_thread():
             for number, handler in former.items():
                 signal.signal(number, handler or signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def catch_stop_signals() -> Iterator[List[int]]:
+    """Give a list to which the first signal that says stop is added; a second ends us at once."""
+    received: List[int] = []
+
+    def receive(number: int, _: Any) -> None:
+        if received:
+            os._exit(128 + number)
+        received.append(number)      # no Event: to set one takes a lock that we may hold already
+
+    with catch_signals(receive):
+        yield received
 
 
 def run_until_told(service: Any, is_told: Callable[[], Any]) -> None:
