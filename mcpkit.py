@@ -4658,9 +4658,8 @@ class Server:
     an event stream: "auto" (when there is something to stream, or it takes longer than a second),
     "always" or "never". `ttl_ms` and `cache_scope` ("public" or "private") are the caching hints
     of lists and reads. `auth` says who may call over HTTP (None: all); callers that it lets in are
-    answered with the cache scope "private". `state` is the path of a file that keeps tasks when
-    the process ends, and that several processes may use at once; without, they are kept in memory.
-    Any field of `Limits` may be given by name. Raises UsageError for values that are wrong.
+    answered with the cache scope "private". Any of LIMITS may be given by name, and what
+    SERVER_OPTIONS has. Raises UsageError for values that are wrong.
     """
 
     def __init__(self, name: str, version: str = "0.0.0", *, title: Optional[str] = None,
@@ -4743,14 +4742,7 @@ class Server:
         Schemas come from its annotations unless given; those given are kept word for word.
         `annotations` are the hints of the specification (readOnlyHint, ...). `mime_type` is that
         of bytes which it returns. Only callers who have all of `scopes` see and reach it.
-        Raises SchemaError when a signature cannot be expressed.
-
-        `task` "optional" has a call answered at once with the handle of a task, if the client
-        has declared the extension, and run as usual for others; "required" refuses others with
-        -32021. A tool that `asks` "within" its task waits there for the answers. One that asks
-        "before" does so as any tool does, run again for each round, until it calls
-        `ctx.start_task()` or ends: only then there is a task. It is kept for `task_seconds` from
-        then on (None: the server's limit), and clients are advised to look each `poll_seconds`.
+        Raises SchemaError when a signature cannot be expressed. More options: TOOL_OPTIONS.
         """
         signature = build_signature(function, Context, (ToolResult,))
         runner = None
@@ -13174,7 +13166,10 @@ def get_tasks(server: Server) -> Tasks:
 
 
 def keep_tasks(server: Server, state: Union[str, os.PathLike, None]) -> None:
-    """Keep the tasks of a server in this file from now on, None: in memory. For before serving."""
+    """Keep the tasks of a server in this file from now on, None: in memory. For before serving.
+
+    The file keeps them when the process ends, and several processes may use it at once.
+    """
     tasks = get_tasks(server)
     tasks.store.close()
     tasks.store, tasks.path = open_store(state, server.runtime), state
@@ -13183,7 +13178,15 @@ def keep_tasks(server: Server, state: Union[str, os.PathLike, None]) -> None:
 def build_task_runner(server: Server, task: Optional[str] = None, asks: str = "within",
                       task_seconds: Optional[float] = None,
                       poll_seconds: float = TASK_POLL_SECONDS) -> Optional[Callable]:
-    """Return what runs the calls of a tool that may become tasks, None if it may not."""
+    """Return what runs the calls of a tool that may become tasks, None if it may not.
+
+    `task` "optional" has a call answered at once with the handle of a task, if the client
+    has declared the extension, and run as usual for others; "required" refuses others with
+    -32021. A tool that `asks` "within" its task waits there for the answers. One that asks
+    "before" does so as any tool does, run again for each round, until it calls
+    `ctx.start_task()` or ends: only then there is a task. It is kept for `task_seconds` from
+    then on (None: the server's limit), and clients are advised to look each `poll_seconds`.
+    """
     rule = build_task_rule(task, asks, task_seconds, poll_seconds)
     if rule is None:
         return None
