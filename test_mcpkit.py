@@ -4278,13 +4278,6 @@ REGISTRATION_FAULTS = {
     "a completion without value": lambda server: server.completion("greet", "polite")(
         lambda v: []),
     "an unknown limit": lambda server: Server("x", max_sighs=3),
-    "a task that must not be": lambda server: server.tool(name="t", task="never")(lambda: None),
-    "a task that asks afterwards": lambda server: server.tool(
-        name="t", task="optional", asks="after")(lambda: None),
-    "a task that is kept for no time": lambda server: server.tool(
-        name="t", task="optional", task_seconds=0)(lambda: None),
-    "a task to be looked at all the time": lambda server: server.tool(
-        name="t", task="optional", poll_seconds=float("nan"))(lambda: None),
     "an unknown stream mode": lambda server: Server("x", stream="sometimes"),
     "a template that its function does not know":
         lambda server: server.resource("a://{b}")(lambda c: None),
@@ -5261,10 +5254,6 @@ def test_what_is_published_names_the_url_that_was_asked_or_the_public_one():
         reply = ask(service, method="GET", path=list(PUBLISHED)[0])
         assert reply.json["entries"][0]["url"] == "https://example.com/a/mcp/server-card"
         assert reply.headers["cache-control"] == "public, max-age=3600"
-    auth = mcpkit.Auth(lambda token: None, resource="https://example.com/mcp")
-    with mcpkit.HTTPService(Server("x", auth=auth), port=0, publish=True) as service:
-        card = ask(service, method="GET", path="/mcp/server-card").json
-        assert card["remotes"][0]["url"] == "https://example.com/mcp"
 
 
 @pytest.mark.parametrize("url", ["example.com", "ftp://h/", "http://h/?x", "http://h/ x", ""])
@@ -11522,6 +11511,15 @@ def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path, monkeypatch):
             "complete")
         assert client.request("tasks/get", {"taskId": task["taskId"]})["status"] == "cancelled"
     assert "state" in list_files(tmp_path)
+
+
+@cases({"that must not be": dict(task="never"),
+        "that asks afterwards": dict(task="optional", asks="after"),
+        "that is kept for no time": dict(task="optional", task_seconds=0),
+        "to be looked at all the time": dict(task="optional", poll_seconds=float("nan"))})
+def test_a_tool_that_could_be_no_task_is_refused_at_once(case):
+    with pytest.raises(MCPKitError):
+        Server("x").tool(**case)(lambda: None)
 
 
 # =============================================================================================
