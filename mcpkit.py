@@ -5306,7 +5306,7 @@ def handle_subscriptions_listen(server: Server, params: dict, context: Context) 
     try:
         if not context.channel.follow(stream):
             raise MCPError(INTERNAL_ERROR, "You read too slowly, and notifications were lost: "
-                           "read the lists again and listen anew")
+                           "read the lists again and listen again")
     finally:
         server.listeners.discard(subscription)
     return mark
@@ -5530,7 +5530,7 @@ class UriTemplate:
     def match(self, uri: str) -> Optional[Dict[str, str]]:
         """Return the texts by name that make a URI, None when there are none.
 
-        Where there are several, the first is as long as can be, then the second, and so on. No
+        If there are several, the first is as long as can be, then the second, and so on. No
         regular expression does this: of `{name}.{type}` it would try every pair of places.
         """
         if len(uri) > MAX_URI_CHARS or not uri.startswith(self.literals[0]):
@@ -5555,7 +5555,7 @@ class UriTemplate:
         return texts
 
     def _find_end(self, index: int, start: int, ends: List[int], stops: List[int]) -> int:
-        """Return the last place where a part that starts here may end, 0 where there is none."""
+        """Return the last place where a part that starts here may end, 0 if there is none."""
         limit = stops[-1 if self._takes_any[index] else bisect_left(stops, start)]
         count = bisect_right(ends, limit)
         return ends[count - 1] if count and ends[count - 1] > start else 0
@@ -5752,7 +5752,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         self.data = self.head = self.status = self.channel = self.origin = None
         server = self.server
         try:
-            with server.starting:            # give way to a connection that gets its thread
+            with server.starting:            # yield to a connection that gets its thread
                 pass
             if self.is_too_many:
                 raise HTTPError(503, f"there are {server.limits.max_connections} connections "
@@ -5781,7 +5781,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             server.log_debug(f"connection lost: {error}")
 
     def check(self, data: bytes) -> CheckedRequest:
-        """Return what the bytes of a head ask for; HTTPError where that is refused."""
+        """Return what the bytes of a head ask for; HTTPError if that is refused."""
         raise NotImplementedError
 
     def answer(self, request: CheckedRequest, body: bytes) -> None:
