@@ -5870,7 +5870,7 @@ def test_random_answers_give_decisions_and_documented_errors_only():
             ["supportedVersions", "capabilities", "_meta", "resultType", "inputRequests",
              "protocolVersion", "serverInfo"], 3)}
         answer = choose.choice([build_answer(choose.choice([None, 200, 401]), result), refuse(
-            choose.choice([*mcpkit.ERRORS, -32000]), "m", {"supported": choose.choice(values)})])
+            choose.choice([*mcpkit.ERROR_STATUS, -32000]), "m", {"supported": choose.choice(values)})])
         assert mcpkit.decide_era(answer).outcome in {
             "modern", "legacy", "retry", "refused", "error"}
         assert isinstance(find_error(mcpkit.read_result, answer), (dict, MCPError, ProtocolError))
