@@ -3373,7 +3373,8 @@ def find_refused_head(policy: Policy, data: bytes) -> Tuple[Optional[Head], Opti
     return head, head.headers.get("origin")
 
 
-# ---- Checks of a modern message. Spec: 2026-07-28 basic, _meta; streamable-http, Server Validation.
+# ---- Checks of a modern message.
+# Spec: 2026-07-28 basic, _meta; streamable-http, Server Validation.
 
 def check_meta_complete(route: RequestContext, offer: Features) -> None:
     """Every request says its version and its client's capabilities."""
@@ -5902,7 +5903,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         self.send_bytes(b"%b%b\r\n%b" % (head, length, b"" if self.omits_body else answer.data))
 
     def send_bytes(self, data: bytes) -> bool:
-        """Send bytes, each MiB within `read_seconds`; return whether the client still takes them."""
+        """Send bytes, each MiB within `read_seconds`; return whether the client takes them."""
         try:
             for start in range(0, len(data), ANSWER_STEP_BYTES):
                 self.send_by = time.monotonic() + self.server.limits.read_seconds
@@ -6299,7 +6300,7 @@ class HTTPHandler(RequestHandler):
         self.log()
 
     def recheck(self) -> bool:
-        """Return whether the client that follows a stream may go on: tokens end, and are revoked."""
+        """Return whether a client may follow its stream further: tokens end, and are revoked."""
         access, now = self.server.policy.access, time.monotonic()
         if access is None or now - self.rechecked < KEEP_ALIVE_SECONDS:
             return True
@@ -6750,7 +6751,7 @@ class StdioService:
         answer()
 
     def notify(self, session: Session) -> None:
-        """Send a session what belongs to no call; after what was lost it goes on with the newest."""
+        """Send a session what belongs to no call; after a loss it goes on with the newest."""
         while not session.stream.is_closed:
             StdioChannel(self, None).follow(session.stream)
 
@@ -9677,8 +9678,8 @@ REFUSALS: Tuple[Tuple[Sequence[int], str, str, Tuple[str, str, str]], ...] = (
     ((400,), "", "", ("handshake", "the server read the request and refused it", "see its words: "
                       "a version that it does not speak, a missing session id, or no MCP")),
     ((401,), "www-authenticate", r"resource_metadata",
-     ("authorization", "the server is there and wants a token", "fetch resource_metadata to find the "
-      "authorization server, or give a token with --header 'Authorization: Bearer ...'")),
+     ("authorization", "the server is there and wants a token", "fetch resource_metadata to find "
+      "the authorization server, or give a token with --header 'Authorization: Bearer ...'")),
     ((401,), "www-authenticate", "",
      ("authorization", "the server is there and wants credentials, but names no resource_metadata",
       "give them with --header 'Authorization: ...'")),
@@ -10081,8 +10082,8 @@ class EraReport:
         took, name = sum_ms(self.exchanges), format_server_name(self.facts)
         is_slow = not self.is_http and took > SLOW_START_MS
         self.findings += [layer("era", "ok", f"{self.version} ({self.name})"), layer(
-            "handshake", "note", f"{name} starts slowly", "clients may give up on it: answer first, "
-            "and load what takes long when it is needed", took) if is_slow else layer(
+            "handshake", "note", f"{name} starts slowly", "clients may give up on it: answer "
+            "first, and load what takes long when it is needed", took) if is_slow else layer(
                 "handshake", "ok", name, "", took)]
         is_old = client.transport != HTTPTransport.name
         if self.is_http and self.name == "legacy":
@@ -10316,8 +10317,8 @@ def probe(target: Union[str, List[str]], **options: Any) -> dict:
     The report has "target", "endpoint", "verdict" ("pass": a tool is listed; "partial": a 401 with
     a challenge, no tools, or a broken rule; "fail"; "unreachable"), "eras", "checks" ("id",
     "status", "message", "hint", "spec"), "requests", "elapsedMs", "headline" ("layer": the first
-    that fails, or None; "message"; "hint"), "layers" ("name", "status", "message", "hint", "ms"), up
-    to the first that fails, and "trail" ("source", "url", "outcome" of what was asked beside the
+    that fails, or None; "message"; "hint"), "layers" ("name", "status", "message", "hint", "ms"),
+    up to the first that fails, and "trail" ("source", "url", "outcome" of what was asked beside the
     endpoint). Raises UsageError for a target that cannot be one, TypeError for an unknown option.
     """
     return Prober(target, **options).run()
@@ -15200,9 +15201,9 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
 # =============================================================================================
 # 26. PROBE RULES
 # =============================================================================================
-# In: a server that was probed. Out: a finding for each rule of the specification, from raw requests,
-# right or with one thing wrong, and from all that was answered. No request runs, reads or changes
-# anything of the server's. To add a rule, add a row to RULES.
+# In: a server that was probed. Out: a finding for each rule of the specification, from raw
+# requests, right or with one thing wrong, and from all that was answered. No request runs, reads or
+# changes anything of the server's. To add a rule, add a row to RULES.
 
 PROBE_SILENCE_SECONDS = 3.0            # that a request waits for a byte
 PROBE_LISTEN_SECONDS = 0.15            # for a stream to end after its response, or else stay open
@@ -15486,7 +15487,8 @@ class ChangedRequest(NamedTuple):
         """The request in words."""
         words = [f"with the {name} {shorten(value)}" for name, value in self.change.items()
                  if name not in ("headers", "meta")]
-        for name, value in {**self.change.get("headers", {}), **self.change.get("meta", {})}.items():
+        changed = {**self.change.get("headers", {}), **self.change.get("meta", {})}
+        for name, value in changed.items():
             words.append(f"without {name}" if value is None else f"with {name} twice, and different"
                          if isinstance(value, list) else f"with {name}: {value}")
         is_contradicted = HEADER_MISMATCH in self.expected and ": " in words[0]
@@ -15513,7 +15515,8 @@ class Rule(NamedTuple):
 
     `check(server)` returns what breaks the rule, None if nothing does: the end of a sentence that
     `about` begins. A check of several rules yields pairs of a rule's id and that. It may raise
-    Inapplicable. A ChangedRequest knows its own words. `since` is the first legacy revision with the rule.
+    Inapplicable. A ChangedRequest knows its own words. `since` is the first legacy revision with
+    the rule.
     """
 
     id: str
@@ -15529,8 +15532,8 @@ class Rule(NamedTuple):
         """Return the outcome of the rule: "ok", "fail" (MUST), "warning" (SHOULD) or "skipped"."""
         spec = self.legacy if server.era == "legacy" else self.modern
         if not spec.startswith(("RFC", "HTML")):
-            spec = f"{LATEST_LEGACY_VERSION if server.era == 'legacy' else LATEST_MODERN_VERSION} " \
-                   f"{spec}"
+            is_legacy = server.era == "legacy"
+            spec = f"{LATEST_LEGACY_VERSION if is_legacy else LATEST_MODERN_VERSION} {spec}"
         about, hint = self.about or self.check.about, self.hint or self.check.hint
         status = "fail" if self.level == "MUST" else "warning"
         try:
@@ -15788,7 +15791,8 @@ def rule_caching(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
         for page in pages:
             ttl, scope = page.get("ttlMs"), page.get("cacheScope")
             if not isinstance(ttl, (int, float)) or isinstance(ttl, bool) or ttl < 0 or ttl % 1:
-                yield "cache-hints", f"{FEATURES.get(feature, feature)} has the ttlMs {shorten(ttl)}"
+                yield "cache-hints", (f"{FEATURES.get(feature, feature)} has the ttlMs "
+                                      f"{shorten(ttl)}")
             if scope not in ("public", "private"):
                 yield "cache-hints", (f"{FEATURES.get(feature, feature)} has the cacheScope "
                                       f"{shorten(scope)}")
@@ -16171,7 +16175,8 @@ def read_card(card: dict, origin: Candidate) -> Iterator[Candidate]:
             for name, variable in variables.items() if isinstance(variables, dict) else ():
                 if isinstance(variable, dict) and isinstance(variable.get("default"), str):
                     url = url.replace("{" + name + "}", variable["default"])
-            yield Candidate(origin.rank, "endpoint", resolve_link(origin.url, url), "the card", card)
+            url = resolve_link(origin.url, url)
+            yield Candidate(origin.rank, "endpoint", url, "the card", card)
 
 
 def read_catalog(catalog: dict, origin: Candidate) -> Iterator[Candidate]:
@@ -16394,8 +16399,8 @@ def check_tokens(prober: Prober, challenge: str) -> Iterator[Finding]:
                               prober.endpoint, params.get("resource_metadata"))
     if document is None:
         yield warn("resource", "there is no protected resource metadata: a client cannot find out "
-                   "who issues tokens", "serve it at the first of the URLs that were tried, or give "
-                   "clients a token by other means", "RFC 9728, 3")
+                   "who issues tokens", "serve it at the first of the URLs that were tried, or "
+                   "give clients a token by other means", "RFC 9728, 3")
         return
     try:
         resource = parse_resource_metadata(document, prober.endpoint)
@@ -16603,22 +16608,27 @@ def probe_times(prober: Prober, times: int) -> None:
     There are fewer of them if the time is used up, or the server fails.
     """
     for report in prober.eras:
-        timings = report.facts.setdefault("timings", {}) if report.version else None
+        if not report.version:
+            continue
+        timings = report.facts.setdefault("timings", {})
+        first = "ping" if report.name == "legacy" else "server/discover"
         with contextlib.suppress(MCPKitError), contextlib.closing(
                 prober.make_client(report.name)) as client:
-            if timings is not None:
-                client.connect()
-            for method in () if timings is None else (
-                    "ping" if report.name == "legacy" else "server/discover", "tools/list"):
-                start = len(prober.exchanges)
-                try:
-                    for _ in range(times):
-                        client.request(method)
-                finally:
-                    seconds = [seen.seconds for seen in prober.exchanges[start:]
-                               if seen.error is None]
-                    if seconds:
-                        timings[method] = rank_seconds(seconds)
+            client.connect()
+            for method in (first, "tools/list"):
+                time_method(prober, client, method, times, timings)
+
+
+def time_method(prober: Prober, client: Client, method: str, times: int, timings: dict) -> None:
+    """Send a request so many times; the timings get what was measured, even if it fails."""
+    start = len(prober.exchanges)
+    try:
+        for _ in range(times):
+            client.request(method)
+    finally:
+        seconds = [seen.seconds for seen in prober.exchanges[start:] if seen.error is None]
+        if seconds:
+            timings[method] = rank_seconds(seconds)
 
 
 def build_unusable_report(name: str, fault: str) -> dict:

@@ -493,6 +493,31 @@ def test_the_layout_is_one_file_that_runs_under_any_name(tmp_path):
     assert (status, mcpkit.__version__ in output, errors) == (0, True, "")
 
 
+# What is measured: the most that it may come to today, and the most that the redesign wants of it.
+FIGURES = {
+    "lines of mcpkit.py": (lambda: len(LINES), 19_050, 10_500),
+    "bytes of mcpkit.py": (lambda: len(SOURCE.encode("utf-8")), 902_000, 485_000),
+    "syntax nodes": (lambda: sum(1 for _ in ast.walk(TREE)), 142_200, 84_000),
+    "functions": (lambda: len(find_nodes(ast.FunctionDef)), 1_490, 1_000),
+    "lines of the longest function": (lambda: max(
+        node.end_lineno - node.lineno + 1 for node in find_nodes(ast.FunctionDef)), 60, 60),
+    "deepest nesting of blocks": (lambda: max(
+        find_nesting(node.body) for node in find_nodes(ast.FunctionDef)), 4, 4),
+    "characters of the longest line": (lambda: max(map(len, LINES)), 100, 100),
+    "lines of the core": (lambda: CORE_END, 12_260, 6_900),
+    "lines of the tests": (lambda: TESTS.count("\n"), 17_850, 9_800),
+    "private names in the tests": (lambda: len(find_private_names()), 166, 40),
+}
+
+
+def test_the_layout_keeps_within_its_figures():
+    found = {name: measure() for name, (measure, _, _) in FIGURES.items()}
+    for name, value in found.items():
+        _, most, wanted = FIGURES[name]
+        print(f"  {name:<32}{value:>10,.0f}  of at most {most:>9,}; wanted {wanted:>9,}")
+    assert [name for name, value in found.items() if value > FIGURES[name][1]] == []
+
+
 # =============================================================================================
 # 1. PROTOCOL FACTS
 # =============================================================================================
@@ -17160,6 +17185,14 @@ def test_the_fuzzer_knows_each_target_and_makes_a_case_of_what_it_finds(tmp_path
     exec(fuzzer.TESTS.read_text(), kept)
     assert list(kept["FINDINGS"].values()) == [("json", b"\xff'")]
 
+
+
+def test_each_mutant_breaks_one_place_of_the_file_and_names_a_test_that_there_is():
+    mutants = load_script("mutants")
+    assert mutants.find_faults(SOURCE) == []
+    unknown = {mutant.test for mutant in mutants.MUTANTS.values()
+               if f"test_{mutant.test}" not in globals()}
+    assert unknown == set() and len(mutants.MUTANTS) >= 40
 
 
 # ---- a second opinion on schemas, where there is one: `make differential` brings it

@@ -35,33 +35,10 @@ MUTANTS = {
     "the parse error has another code": Mutant(
         "PARSE_ERROR = -32700", "PARSE_ERROR = -32600",
         "a_body_that_is_no_message_is_c90_refused_and_the_connection_goes_on"),
-    "a method that is unknown is 200 in the modern era": Mutant(
-        'ErrorFact("method not found", 200, 404)', 'ErrorFact("method not found", 200, 200)',
-        "an_error_code_has_one_status_in_each_era"),
-    "escapes for terminals are shown as they are": Mutant(
-        "character.isprintable() or character in keep", "True or character in keep",
-        "what_a_terminal_would_obey_is_shown_as_an_escape"),
     # 3. JSON-RPC MESSAGES
-    "NaN is JSON": Mutant(
-        "    raise ValueError(f\"{name} is not JSON\")", "    return float(name)",
-        "bytes_that_are_no_json_are_refused_with_the_reason"),
     "a number is as long as it likes": Mutant(
         "if digits > MAX_NUMBER_DIGITS:", "if False:",
         "bytes_that_are_no_json_are_refused_with_the_reason"),
-    "any depth is read": Mutant(
-        "        if not level:\n            return True", "        return True",
-        "bytes_that_are_no_json_are_refused_with_the_reason"),
-    "true is an id": Mutant(
-        "(isinstance(value, int) and not isinstance(value, bool))", "isinstance(value, int)",
-        "what_is_no_message_is_an_invalid_request"),
-    "messages are not all ASCII": Mutant(
-        'encode = make(None, _ENCODER.default, json.encoder.encode_basestring_ascii,',
-        'encode = make(None, _ENCODER.default, json.encoder.encode_basestring,',
-        "c20_text_with_odd_line_ends_is_one_data_line"),
-    "infinity is sent": Mutant(
-        'None, ":", ",",\n                  False, False, False)',
-        'None, ":", ",",\n                  False, False, True)',
-        "a_message_never_contains_what_json_has_not"),
     # 4. SERVER-SENT EVENTS
     "lines end where text has odd line ends": Mutant(
         "        for line in data.splitlines(keepends=True):",
@@ -90,31 +67,9 @@ MUTANTS = {
     "any number of headers is read": Mutant(
         "    if len(lines) > max_headers:", "    if len(lines) > 10 * max_headers:",
         "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
-    "a length beside a transfer coding is forgotten": Mutant(
-        "        if length is not None:\n            raise HTTPError(400, \"both",
-        "        if False:\n            raise HTTPError(400, \"both",
-        "the_length_of_a_body_is_plain_or_refused_before_reading"),
-    "a length may have a sign": Mutant(
-        "    if not (length.isascii() and length.isdigit()):",
-        "    if not (length.isascii() and length.lstrip('+').isdigit()):",
-        "the_length_of_a_body_is_plain_or_refused_before_reading"),
-    "a body of any announced length is read": Mutant(
-        "    if len(length) > 18 or int(length) > max_body:", "    if len(length) > 18:",
-        "c87_a_body_that_cannot_be_read_is_refused_before_it_and_the_others_go_on"),
     "chunk sizes may have underscores": Mutant(
         'rb"([0-9A-Fa-f]{1,15})[', 'rb"([0-9A-Fa-f_]{1,15})[',
         "a_chunked_body_is_the_same_however_it_is_cut"),
-    "a chunk may be longer than it says": Mutant(
-        '    def _take_end(self, line: bytes) -> None:\n        if line:',
-        '    def _take_end(self, line: bytes) -> None:\n        if False:',
-        "a_chunked_body_is_the_same_however_it_is_cut"),
-    "trailers have no end": Mutant(
-        "        if self._trailers_left < 0 and line:", "        if False:",
-        "a_chunked_body_is_the_same_however_it_is_cut"),
-    "a header that we send may have line ends": Mutant(
-        '_HEADER_LINE.fullmatch(f"{name}:{value}")\n                and value.isascii()):',
-        'value.isascii()):',
-        "no_header_of_a_request_can_become_two"),
     "a name that begins with localhost is this machine": Mutant(
         "    return _LOOPBACK.fullmatch(host.lower()) is not None",
         "    return _LOOPBACK.match(host.lower()) is not None",
@@ -122,28 +77,7 @@ MUTANTS = {
     "any host is served on loopback": Mutant(
         "    if not (loopback or allowed):\n        return True", "    return True",
         "a_head_is_admitted_or_refused_before_the_body"),
-    "an origin of any scheme is this machine's": Mutant(
-        'scheme.lower() in ("http", "https")\n', "True\n",
-        "pages_of_this_machine_and_listed_ones_may_call"),
-    "a name in base64 has many spellings": Mutant(
-        '        if base64.b64encode(data).decode("ascii") != text:\n            return None\n', "",
-        "a_header_value_that_is_broken_has_no_meaning"),
-    "a quote in a challenge is not escaped": Mutant(
-        '''(re.sub(r'(["\\\\])', r"\\\\\\1", text) for text in params.values())''',
-        "params.values()",
-        "a_challenge_is_read_as_it_was_written"),
-    "a token has any length": Mutant(
-        "re.fullmatch(_BEARER, value) if len(value) <= MAX_TOKEN_CHARS + 7 else None",
-        "re.fullmatch(_BEARER, value)",
-        "a_token_is_found_in_an_authorization_header"),
     # 8. REQUEST CLASSIFICATION
-    "the host is looked at after the origin": Mutant(
-        "ENTRY_LADDER = (check_host, check_origin,", "ENTRY_LADDER = (check_origin, check_host,",
-        "of_two_faults_of_a_head_the_first_on_the_ladder_answers"),
-    "the origin is not looked at": Mutant(
-        "ENTRY_LADDER = (check_host, check_origin, check_path",
-        "ENTRY_LADDER = (check_host, check_path",
-        "c103_the_origin_is_checked_before_everything_else"),
     "a form may be posted": Mutant(
         "    if media_type != JSON_TYPE:", "    if not media_type:",
         "a_head_is_admitted_or_refused_before_the_body"),
@@ -151,20 +85,10 @@ MUTANTS = {
         '    if head.headers.get("content-encoding", "identity").lower() != "identity":',
         "    if False:",
         "a_head_is_admitted_or_refused_before_the_body"),
-    "a GET with a body keeps its connection": Mutant(
-        "is_kept_alive(head) and (is_post or not has_body)", "is_kept_alive(head)",
-        "an_admission_says_how_to_read_on"),
     "the method in the header need not be that of the body": Mutant(
         '    if headers.get("mcp-method") != message.method:', "    if False:",
         "a_modern_request_that_contradicts_itself_is_refused_with_its_id"),
-    "the log has the query of a URI": Mutant(
-        're.sub(_SECRET_PARTS, "", name)', "name",
-        "the_log_names_what_was_asked_for_and_nothing_of_its_contents"),
     # 9. ACCESS
-    "a document needs a token, the endpoint none": Mutant(
-        'if access is None or head.method == "OPTIONS" or find_document(head, policy) is not None:',
-        'if access is None or head.method == "OPTIONS" or find_document(head, policy) is None:',
-        "only_a_good_token_is_let_in_and_any_other_is_told_where_to_get_one"),
     "a token that has expired is good": Mutant(
         "    if expires is not None and not (_is_number(expires) and now < expires):",
         "    if False:", "the_claims_of_a_token_are_held_against_clock_and_audience"),
@@ -172,9 +96,6 @@ MUTANTS = {
         "isinstance(name, str) and _normalize(name) in audience for name in names)):",
         "isinstance(name, str) for name in names)):",
         "the_claims_of_a_token_are_held_against_clock_and_audience"),
-    "a scope that is missing is granted": Mutant(
-        "        if not has_scopes(principal, needed):", "        if False:",
-        "an_item_with_scopes_is_for_tokens_that_have_them"),
     "the first token that differs ends the comparison": Mutant(
         "            number = candidate if hmac.compare_digest(digest, known) else number",
         "            number = candidate if digest == known else number",
@@ -199,15 +120,9 @@ MUTANTS = {
     "sessions do not expire": Mutant(
         "return not session.channels and now - session.last_used > self._limits.session_seconds",
         "return False", "sessions_expire_make_room_and_are_kept_by_use"),
-    "sessions that listen hide those that have expired": Mutant(
-        "for busy in [old for old in self._idlest() if old.channels]:", "for busy in []:",
-        "sessions_that_listen_for_long_keep_no_expired_one_from_going"),
     "a stream has any length": Mutant(
         "        while len(self._messages) > self._limits.max_events or (", "        while (",
         "a_stream_is_as_long_as_its_size_and_a_reader_that_lost_some_is_told"),
-    "one client subscribes to any number of resources": Mutant(
-        "        if uri not in uris and len(uris) >= self.limits.max_subscriptions:",
-        "        if False:", "a_client_may_subscribe_to_so_many_resources_only"),
     # 11. ASKING THE CLIENT
     "a state need not be signed": Mutant(
         "if hmac.compare_digest(signature, self._sign(data)) else None", "if signature else None",
@@ -226,21 +141,9 @@ MUTANTS = {
         "                results[key] = read_answer(key, question, answer)",
         "                results[key] = answer",
         "an_answer_that_breaks_the_form_is_refused_in_both_eras"),
-    "a batch has any number of messages": Mutant(
-        "if len(value) > MAX_BATCH or not all(", "if not all(",
-        "a_batch_is_bounded_for_its_answers_are_many_times_as_large_as_it_is"),
-    "of a listener everything is kept": Mutant(
-        '        check_kept("a request to listen is", [context.request_id, params])\n', "",
-        "what_a_listener_says_is_bounded_for_it_is_kept_and_told_again"),
     "items of a set may all hash alike": Mutant(
         "        if make in (set, frozenset):\n            _check_hashes(items)\n", "",
         "what_a_type_refuses_is_an_argument_error_that_names_the_argument"),
-    "a connection gives no way to a thread that starts": Mutant(
-        "            self.server.threads.give_way()\n", "",
-        "a_connection_gives_way_to_threads_that_start_before_each_of_its_requests"),
-    "who is busy goes on while a thread starts": Mutant(
-        "        with self._starting:\n            pass\n", "        pass\n",
-        "those_that_are_busy_give_way_while_a_thread_is_started"),
     "scopes of a server are typed into a shell as they are": Mutant(
         '" --scope ".join((command, *map(shlex.quote, scopes)))',
         '" --scope ".join((command, *scopes))',
@@ -271,14 +174,6 @@ MUTANTS = {
         'return _build_tool_error(f"Error calling tool {tool.key!r}: internal error")',
         "return _build_tool_error(str(sys.exc_info()[1]))",
         "what_a_tool_does_wrong_is_logged_here_and_says_nothing_there"),
-    "what a handler raises is told to the caller": Mutant(
-        '        return MCPError(INTERNAL_ERROR, "Internal error")\n\n    def _run_handler',
-        "        return MCPError(INTERNAL_ERROR, repr(error))\n\n    def _run_handler",
-        "what_a_handler_does_wrong_is_a_traceback_here_and_a_bare_error_there"),
-    "a tool that exits ends its thread": Mutant(
-        "        except BaseException:\n            self.runtime.log_exception(f\"tool",
-        "        except Exception:\n            self.runtime.log_exception(f\"tool",
-        "what_a_tool_does_wrong_is_logged_here_and_says_nothing_there"),
     "a template leads out of its place": Mutant(
         'if texts is None or any(".." in re.split(r"[/\\\\]", text) for text in texts.values()):',
         "if texts is None:", "a_part_of_a_template_does_not_climb_out_of_its_place"),
@@ -289,42 +184,12 @@ MUTANTS = {
     "what one caller may see is cached for all": Mutant(
         '                result["cacheScope"] = "private"', "                pass",
         "a_list_shows_what_the_caller_may_reach_on_pages_of_equal_size"),
-    "a list shows tools that the caller may not call": Mutant(
-        "items = [item for item in items if has_scopes(context.principal, item.scopes)]", "pass",
-        "a_list_shows_what_the_caller_may_reach_on_pages_of_equal_size"),
-    "a batch opens sessions": Mutant(
-        'part.get("method") != "initialize"\n', "True\n",
-        "a_batch_may_not_open_sessions_nor_hold_batches"),
     # 16. SERVING
-    "a child that a handler forks answers too": Mutant(
-        "        if os.getpid() != pid:", "        if False:",
-        "a_child_that_a_handler_forks_never_answers_the_client"),
-    "a head has any size": Mutant(
-        "        if size > self._limits.max_head:", "        if False:",
-        "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
-    "a chunked body has any size": Mutant(
-        "            if chunked.announced > self._limits.max_body:", "            if False:",
-        "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
-    "a head may take for ever": Mutant(
-        "            deadline = deadline or time.monotonic() + self._limits.read_seconds",
-        "            deadline = time.monotonic() + self._limits.read_seconds",
-        "a_sender_that_never_pauses_keeps_to_the_time_for_reading_too"),
-    "there is any number of connections": Mutant(
-        "            accepted = len(self._connections) < self.mcp.limits.max_connections",
-        "            accepted = True",
-        "a_connection_too_many_is_told_so_and_the_others_go_on"),
     "a connection that was refused goes on": Mutant(
         "            # What was not read of this request must never be taken for the next one.\n"
         "            self.close_connection = True",
         "            self.close_connection = False",
         "a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next"),
-    "a client that has gone is not missed": Mutant(
-        "            if is_peer_gone(self._handler.connection):", "            if False:",
-        "c107_a_client_that_goes_away_cancels_its_call_and_the_server_goes_on"),
-    "who does not read is waited for": Mutant(
-        "        if self._followed is not None and self._followed.has_outrun(self):",
-        "        if False:",
-        "a_listener_in_whose_write_the_server_hangs_is_disconnected_too"),
     "a line on stdio has any length": Mutant(
         "        if len(line) > limit + 1:", "        if False:",
         "a_bad_line_on_stdio_is_answered_and_the_next_one_too"),
@@ -332,9 +197,6 @@ MUTANTS = {
         "    sys.stdout = sys.stderr\n", "    sys.stdout = os.fdopen(writer.fileno(), 'w', "
         "closefd=False)\n",
         "c110_a_stdio_server_speaks_utf8_and_keeps_prints_off_its_output"),
-    "the log writes controls as they are": Mutant(
-        'sys.stderr.write(escape_text(text, keep="\\n") + "\\n")', 'sys.stderr.write(text + "\\n")',
-        "the_log_writes_no_control_of_a_stranger"),
     # 18. CLIENT to 23. CLIENT API
     "a header of the caller's may have line ends": Mutant(
         'if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}: {value}")\n'
@@ -376,20 +238,6 @@ MUTANTS = {
     "a child's line has any length": Mutant(
         "                if len(line) > self._max_bytes:", "                if False:",
         "a_line_of_a_child_has_a_limit"),
-    "who is refused is reset": Mutant(
-        "        self._turned_away.append((time.monotonic() + TURNED_AWAY_SECONDS, request))\n",
-        "        request.close()\n",
-        "a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused"),
-    "any number of refused connections is kept": Mutant(
-        "        self._close_turned_away(MAX_TURNED_AWAY)\n        self.requests.write(",
-        "        self.requests.write(",
-        "a_client_too_many_that_has_sent_its_request_reads_why_it_is_refused"),
-    "a connection without a thread is forgotten": Mutant(
-        "            except RuntimeError:                  # no thread to be had\n"
-        "                self._count_out(request)\n                self._refuse_connection(request)",
-        "            except RuntimeError:                  # no thread to be had\n"
-        "                pass",
-        "where_no_thread_is_to_be_had_a_connection_is_told_so"),
     "a child that is gone at once is waited for": Mutant(
         "            for thread in reversed(self._threads):", "            for thread in self._threads:",
         "a_child_that_is_gone_before_we_listen_is_an_error_with_its_last_words"),
@@ -400,13 +248,6 @@ MUTANTS = {
     "a report is markup": Mutant(
         "    return html.escape(escape_text(text))", "    return escape_text(text)",
         "the_html_report_is_one_page_without_scripts_that_shows_markup_as_text"),
-    "the probe reads any number of pages": Mutant(
-        "            while len(pages) < MAX_PROBE_PAGES and (not pages or cursor is not None):",
-        "            while not pages or cursor is not None:",
-        "the_pages_of_a_long_list_are_read_to_a_limit_and_that_is_no_fault"),
-    "the probe sends credentials everywhere": Mutant(
-        '        return self._headers if is_same else {}', "        return self._headers",
-        "credentials_go_to_no_subdomain_though_it_is_near"),
     "secrets of a configuration are printed": Mutant(
         "hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])", "text",
         "c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text"),
