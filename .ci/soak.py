@@ -90,16 +90,6 @@ def build_server():
         return word
 
     @server.tool
-    def fork(word: str, way: str) -> str:
-        pid = os.fork()
-        if pid == 0:
-            if way != "return":
-                fail(way)
-            return "an answer of the child's"
-        os.waitpid(pid, 0)
-        return word
-
-    @server.tool
     def ask(ctx: mcpkit.Context) -> str:
         return json.dumps(ctx.elicit("Well?", {"type": "object", "properties": {}}).content)
 
@@ -117,7 +107,7 @@ def build_server():
     def take_census() -> dict:
         gc.collect()
         return {"threads": threading.active_count(), "sessions": len(server.sessions),
-                "listeners": len(server.listeners), "tasks": len(server.tasks._running),
+                "listeners": len(server.listeners), "tasks": len(mcpkit.get_tasks(server)._running),
                 "blocks": sys.getallocatedblocks()}
 
     return server
@@ -414,11 +404,7 @@ def be_a_victim(soak, served):
     _, answer, _ = ask(served.address, build_call("fail", {"way": way}, 7))
     soak.expect(answer["id"] == 7 and answer["result"]["isError"] and ON_PURPOSE not in
                 find_text(answer), "a failed tool did not say so, or said too much")
-    word, way = soak.new_word(), soak.random.choice(["return", "raise", "exit"])
-    _, answer, _ = ask(served.address, build_call("fork", {"word": word, "way": way}, word))
-    soak.expect((answer["id"], find_text(answer)) == (word, word),
-                "a child that a handler forked answered in its place")
-    soak.figures["answers"] += 2
+    soak.figures["answers"] += 1
 
 
 PEOPLE = [be_a_client, be_a_pipeline, be_a_session, be_a_task, be_a_victim]
@@ -601,6 +587,7 @@ def settle(soak, served, before):
     census = {}
 
     def is_level():
+        time.sleep(1.5)                        # idle threads take turns: give them time to end
         call_tool(served.address, "release")
         open_session(served)                   # which has some of the expired ones go
         census.update(take_census(served))
@@ -767,8 +754,7 @@ def kill_stdio(soak, folder):
 def use_stdio(soak, folder):
     """Ask as one should, between lines of garbage; each answer belongs to its question."""
     words = [soak.new_word() for _ in range(50)]
-    choices = [("echo", {}), ("shout", {}), ("count_up", {}), ("fork", {"way": "return"}),
-               ("fork", {"way": "raise"}), ("fork", {"way": "exit"})]
+    choices = [("echo", {}), ("shout", {}), ("count_up", {})]
     calls = [build_call("fail", {"way": "exit"}, "fail")]
     for word in words:
         name, more = soak.random.choice(choices)
