@@ -6045,10 +6045,12 @@ class ThreadedServer(http.server.ThreadingHTTPServer):
     def _work(self, *job: Any) -> None:
         """Serve connections, one after the other, until none comes for IDLE_THREAD_SECONDS."""
         while job:
-            self.process_request_thread(*job)
-            if self.is_stopping:
-                return
-            self._idle.append(None)
+            try:
+                self.finish_request(*job)
+            except Exception:
+                self.handle_error(*job)
+            self._idle.append(None)           # first: a client that saw its connection end may
+            self.shutdown_request(job[0])     # come back at once, and finds this thread
             try:
                 job = self._jobs.get(timeout=IDLE_THREAD_SECONDS)
             except queue.Empty:
