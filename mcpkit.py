@@ -5594,6 +5594,7 @@ def build_pong_server() -> Server:
 ANSWER_STEP_BYTES = 1024 * 1024        # of an answer, that a client takes within read_seconds
 MAX_TURNED_AWAY = 100                  # connections too many that may still read why
 STREAM_AFTER_SECONDS = 1.0             # an answer that takes longer becomes an event stream
+CHUNK_LINE_BYTES = 4096
 REFUSED_SECONDS = 2.0                  # that a refused client has to see why, as it still sends
 DRAIN_SECONDS = 0.25                   # before that, in which a connection ends with its answer
 IDLE_THREAD_SECONDS = 10.0             # that an idle thread waits for another connection
@@ -5827,33 +5828,48 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         Raises HTTPError for broken chunks (400), too much (413), too slow (408), and
         ConnectionError when the client is gone in the middle.
         """
-        limits = self.server.limits
-        self.read_by = time.monotonic() + limits.read_seconds
-        if length is None:
-            body = b"".join(self._read_chunks(limits))
-        else:
-            body = self.rfile.read1(length) if length else b""
-            if len(body) < length:
-                parts, left = [body], length - len(body)
-                while left:
-                    parts.append(self._receive(self.rfile.read1(min(left, 1 << 18))))
-                    left -= len(parts[-1])
-                body = b"".join(parts)
+        self.read_by = time.monotonic() + self.server.limits.read_seconds
+        parts = self._read_chunks() if length is None else self._read_exactly(length)
+        body = b"".join(parts)
         self.read_by = math.inf
         return body
 
-    def _read_chunks(self, limits: Limits) -> Iterator[bytes]:
-        chunked = ChunkedBody(limits.max_headers)
-        while not chunked.is_complete:
-            data = self._receive(self.rfile.peek())
-            try:
-                part, rest = chunked.feed(data)
-            except ValueError as error:
-                raise HTTPError(400, str(error)) from None
-            if chunked.announced > limits.max_body:
+    def _read_exactly(self, length: int) -> Iterator[bytes]:
+        while length:
+            data = self._receive(self.rfile.read1(min(length, 1 << 18)))
+            length -= len(data)
+            yield data
+
+    def _read_chunks(self) -> Iterator[bytes]:
+        """Yield a body in chunks; extensions and trailers are skipped. Spec: RFC 9112, 7.1."""
+        limits, size, total = self.server.limits, -1, 0
+        while size:
+            line = self._read_line()
+            match = _CHUNK_LINE.fullmatch(line)
+            if match is None:
+                raise HTTPError(400, f"a chunk size is malformed: {shorten(line, 40)}")
+            size = int(match.group(1), 16)
+            total += size
+            if total > limits.max_body:
                 raise size_error(limits.max_body)
-            self.rfile.read(len(data) - len(rest))
-            yield part
+            yield from self._read_exactly(size)
+            if size and self._read_line():
+                raise HTTPError(400, "a chunk is longer than its size says")
+        for _ in range(limits.max_headers + 1):
+            line = self._read_line()
+            if not line:
+                return
+            if _HEADER_LINE.fullmatch(line.decode("latin-1")) is None:
+                raise HTTPError(400, f"a trailer is malformed: {shorten(line, 40)}")
+        raise HTTPError(400, "a chunked body has too many trailers")
+
+    def _read_line(self) -> bytes:
+        """Return a line of a chunked body without its CRLF."""
+        line = self._receive(self.rfile.readline(CHUNK_LINE_BYTES))
+        if not line.endswith(b"\r\n") or b"\r" in line[:-2]:
+            raise HTTPError(400, "a line of a chunked body does not end with CRLF within "
+                                 f"{CHUNK_LINE_BYTES:,} bytes")
+        return line[:-2]
 
     def _receive(self, data: bytes) -> bytes:
         """Return what came of a request, unless it came too late or is the end."""
