@@ -46,7 +46,7 @@ Contents
     19. COMMAND LINE                 commands, options, exit codes
 
 Extras
-    20. ACCESS                pure   callers of a server have tokens and scopes
+    20. ACCESS                       callers of a server have tokens and scopes
     21. TASKS                        calls that go on after their answer
     22. WORKERS                      several processes serve one port
     24. LOGIN                        OAuth for the client (needs 20)
@@ -85,7 +85,7 @@ import types
 import typing
 import urllib.parse
 from bisect import bisect_left, bisect_right
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping,
                              MutableSequence, MutableSet, Sequence, Set)
 from itertools import chain, count, cycle, groupby, islice
@@ -94,12 +94,10 @@ from typing import get_args, get_origin, get_type_hints
 
 __version__ = "0.1.0"
 __all__ = [
-    "Auth", "Client", "Context", "Elicitation", "Elicited", "Exchange", "GrantError",
-    "HTTPError", "HTTPService", "MCPError", "MCPKitError", "Network", "OAuth", "Principal",
-    "ProtocolError", "QuestionError", "Roots", "SSEEvent", "SSEParser", "Sampling",
-    "SchemaError", "Server", "StdioService", "TokenExchange", "TokenFile", "ToolError",
-    "ToolResult", "TransportError", "UsageError", "format_report", "format_transcript", "main",
-    "parse_transcript", "probe", "schema_errors",
+    "Client", "Context", "Elicitation", "Elicited", "Exchange", "HTTPError", "HTTPService",
+    "MCPError", "MCPKitError", "Network", "ProtocolError", "QuestionError", "Roots", "SSEEvent",
+    "SSEParser", "Sampling", "SchemaError", "Server", "StdioService", "ToolError", "ToolResult",
+    "TransportError", "UsageError", "format_report", "main", "probe", "schema_errors",
 ]
 
 
@@ -281,7 +279,6 @@ SSE_SIGNS = (400, 404, 405)
 MAX_PAGES = 1000
 MAX_ROUNDS = 20                        # of questions that a client answers for one result
 MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
-MAX_PROBES = 16                        # at the same time, of the servers in one file
 MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
 INTROSPECTION_SECONDS = 5.0            # that an authorization server may take to judge a token
 INTROSPECTION_BYTES = 256 * 1024
@@ -639,6 +636,12 @@ def without_none(members: dict) -> dict:
 def find_list(value: Any) -> list:
     """Return a peer's value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+def find_object(holder: Any, name: str) -> dict:
+    """Return a member of a peer's value if both are objects, else an empty one."""
+    member = holder.get(name) if isinstance(holder, dict) else None
+    return member if isinstance(member, dict) else {}
 
 
 def build_request(request_id: Union[str, int], method: str, params: Optional[dict]) -> dict:
@@ -3541,12 +3544,8 @@ def build_log_entry(value: Any, head: Optional[Head], status: int, seconds: Opti
     resource; "session" the start of a session id; "ms" how long it took; "traceId" that of a
     valid traceparent (W3C Trace Context, version 00). Members that are unknown are left out.
     """
-    def find_object(holder: Any, name: str) -> dict:
-        member = holder.get(name) if isinstance(holder, dict) else None
-        return member if isinstance(member, dict) else {}
-
-    message, params = find_object({"": value}, ""), find_object(value, "params")
-    method = message.get("method")
+    params = find_object(value, "params")
+    method = value.get("method") if isinstance(value, dict) else None
     if not isinstance(method, str):
         method = head.method if head else None
     name = params.get(METHODS[method].name_param) if method in METHODS else None
@@ -4876,7 +4875,7 @@ class Server:
         if scopes and self.auth is None:
             raise UsageError(f"the scopes {', '.join(scopes)} would not be checked: "
                              "Server(auth=...) says who has which")
-        return self.auth.check_scope_names(scopes) if self.auth is not None else ()
+        return self.auth.parse_scopes(scopes) if self.auth is not None else ()
 
     def _add(self, registry: dict, feature: str, item: Item) -> None:
         features = {feature}
@@ -5853,7 +5852,7 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             if total > limits.max_body:
                 raise size_error(limits.max_body)
             yield from self._read_exactly(size)
-            if size and self._read_line():
+            if size and self._receive(self.rfile.readline(2)) != b"\r\n":
                 raise HTTPError(400, "a chunk is longer than its size says")
         for _ in range(limits.max_headers + 1):
             line = self._read_line()
@@ -5866,10 +5865,11 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
     def _read_line(self) -> bytes:
         """Return a line of a chunked body without its CRLF."""
         line = self._receive(self.rfile.readline(CHUNK_LINE_BYTES))
-        if not line.endswith(b"\r\n") or b"\r" in line[:-2]:
-            raise HTTPError(400, "a line of a chunked body does not end with CRLF within "
-                                 f"{CHUNK_LINE_BYTES:,} bytes")
-        return line[:-2]
+        if line.endswith(b"\r\n") and b"\r" not in line[:-2]:
+            return line[:-2]
+        raise HTTPError(400, "a line of a chunked body " + (
+            "does not end with CRLF" if len(line) < CHUNK_LINE_BYTES else
+            f"is longer than {CHUNK_LINE_BYTES:,} bytes"))
 
     def _receive(self, data: bytes) -> bytes:
         """Return what came of a request, unless it came too late or is the end."""
@@ -10537,13 +10537,14 @@ def paint_line(line: str) -> str:
 # 19. COMMAND LINE
 # =============================================================================================
 # In: words. Out: text or JSON on standard output, one line on standard error when something is
-# wrong, and an exit code. One function a command; nothing here decides about the protocol.
+# wrong, and an exit code. A command is a row of COMMANDS, and so is each of its options; extras add
+# commands, options, and functions to the lists of steps. Nothing here decides about the protocol.
 
 EXIT_CODES = {
     0: "ok, the probe's verdict is pass, or the server was told to stop (SIGTERM, Ctrl-C)",
     1: "the peer answered with an error, a replay differs, or the probe's verdict is fail",
-    2: "the command line, or the server's file, makes no sense",
-    3: "the server asks something that nobody answered, or the probe's verdict is partial",
+    2: "the command line, or the server's file, is not valid",
+    3: "the server asks something and has no answer, or the probe's verdict is partial",
     4: "unreachable, no answer in time, or the address to serve is taken",
     5: "the tool's result is an error",
     130: "interrupted (a server: by the second Ctrl-C)",
@@ -10556,12 +10557,87 @@ EXIT_OF_ERROR = ((UsageError, 2), (SchemaError, 2), (TransportError, 4), (Questi
 EXIT_OF_VERDICT = {"pass": 0, "fail": 1, "partial": 3, "unreachable": 4}
 
 
+class Command(NamedTuple):
+    """A row of COMMANDS: the function that runs it, its options, and examples of its use.
+
+    `options` are rows of `option`, and lists of such rows that several commands share.
+    """
+
+    run: Callable[[Any], int]
+    options: tuple
+    examples: Tuple[str, ...]
+    defaults: dict
+
+
+COMMANDS: Dict[str, Command] = {}
+
+
+def option(*flags: str, **how: Any) -> Tuple[tuple, dict]:
+    """Return a row of a command's options: the arguments of argparse's add_argument.
+
+    Of the options with the same `group`, a command line has one at most.
+    """
+    return flags, how
+
+
+def add_command(name: str, run: Callable[[Any], int], *options: Any, examples: Sequence[str] = (),
+                **defaults: Any) -> None:
+    """Have a command; the docstring of the function that runs it, one line, is its help."""
+    COMMANDS[name] = Command(run, options, tuple(examples), defaults)
+
+
+def add_options(name: str, *options: Any) -> None:
+    """Have more options of a command."""
+    COMMANDS[name] = COMMANDS[name]._replace(options=COMMANDS[name].options + options)
+
+
+def parse_number(name: str, make: type, least: float, most: float) -> Callable[[str], Any]:
+    """Return a function that reads a number of an option and raises ValueError out of bounds."""
+    def parse(text: str) -> Any:
+        value = make(text)
+        if not least <= value <= most:
+            raise ValueError(text)
+        return value
+    parse.__name__ = name                         # so argparse calls it when it refuses a value
+    return parse
+
+
+parse_seconds = parse_number("seconds", float, 1e-9, 1e9)
+parse_count = parse_number("count", int, 1, 2 ** 53)
+parse_port = parse_number("port", int, 0, 65535)
+
+# ---- what extras add to the steps of commands
+
+# How a target that is no URL is found: functions(options, name) -> ServerEntry or None.
+TARGETS: List[Callable] = []
+# The options that name a server in the place of TARGET.
+TARGET_OPTIONS: List[str] = []
+# What else the client of a command has: functions(options) -> keywords of Client.
+CLIENT_STEPS: List[Callable[[Any], dict]] = []
+# What is done to a server before it is served: functions(options) -> function(server) or None.
+SERVE_STEPS: List[Callable] = []
+# Who sees each exchange of a command: functions(options) -> function(exchange) or None.
+OBSERVERS: List[Callable] = [
+    lambda options: functools.partial(print_exchange, options.hidden) if options.verbose else None]
+# How several servers are probed by one command: functions(options, exchanges) -> report or None.
+PROBERS: List[Callable] = []
+# What else is made of a probe: functions(options, report, exchanges) -> lines to be printed.
+PROBE_OUTPUTS: List[Callable] = []
+
+
+# ---- output
+
 def print_out(text: str) -> None:
     """Print text on standard output, whatever its encoding."""
-    if sys.stdout is None:
-        return                                    # closed by who started us: nobody listens
-    encoding = sys.stdout.encoding or "ascii"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))
+    if sys.stdout is not None:                    # closed by who started us
+        encoding = sys.stdout.encoding or "ascii"
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def flush_out() -> None:
+    """Have standard output written, if there is one."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def print_json(value: Any) -> None:
@@ -10569,21 +10645,222 @@ def print_json(value: Any) -> None:
     print_out(json.dumps(value, indent=2, ensure_ascii=True))
 
 
-def print_text(text: str, style: str = "") -> None:
+def print_text(text: str, is_title: bool = False) -> None:
     """Print text of a peer: lines and tabs kept, every other control character shown."""
-    print_out(paint(escape_text(text, keep="\n\t"), style))
+    text = escape_text(text, keep="\n\t")
+    print_out(f"\x1b[1m{text}\x1b[0m" if is_title and has_colours() else text)
 
 
-# What is said how, to the number of a terminal's style.
-STYLES = {"title": 1, "ok": 32, "pass": 32, "note": 36, "warning": 33, "partial": 33, "fail": 31,
-          "unreachable": 31}
+def has_colours() -> bool:
+    """Return whether standard output is a terminal that wants colours (https://no-color.org)."""
+    return sys.stdout is not None and sys.stdout.isatty() and os.name != "nt" and not (
+        os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb")
 
 
-def paint(text: str, style: str) -> str:
-    """Return text in the colour of a style, where standard output is a terminal that wants it."""
-    wanted = style in STYLES and sys.stdout is not None and sys.stdout.isatty() and not (
-        os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or os.name == "nt")
-    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if wanted else text
+def print_warnings(client: Client) -> None:
+    """Print on standard error what is not quite right with a server, each thing once."""
+    while client.warnings:
+        log_line(f"mcpkit: {client.warnings.pop(0)}")
+
+
+def print_exchange(hidden: Dict[str, str], exchange: Exchange) -> None:
+    """Print one exchange on standard error, for -v; credentials are not shown."""
+    lines = [f"> {exchange.method} {exchange.url}",
+             *(f"> {name}: {value if re.fullmatch(OPEN_HEADERS, name) else '***'}"
+               for name, value in exchange.request_headers.items()),
+             f"> {shorten(exchange.request_body, 4000)}"]
+    if exchange.status is not None:
+        lines.append(f"< HTTP {exchange.status}")
+        lines += [f"< {name}: {value}" for name, value in exchange.headers.items()]
+    lines += [f"< {shorten(exchange.answer, 4000)}", *(f"  {note}" for note in exchange.notes),
+              f"  {exchange.seconds * 1000:.1f} ms"
+              + (f", failed: {exchange.error}" if exchange.error else "")]
+    log_line("\n".join(escape_text(hide_secrets(line, hidden)) for line in lines))
+
+
+# The headers of requests whose values are no secret.
+OPEN_HEADERS = "(?i)accept|content-type|user-agent|last-event-id|mcp-.*"
+
+
+@contextlib.contextmanager
+def showing_progress() -> Iterator[Optional[Callable]]:
+    """Yield a function that shows on a terminal how far a call is; None if there is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    shown, width = 0, 30
+
+    def draw(line: str) -> None:
+        nonlocal shown
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"\r{line:<{shown}}")
+            sys.stderr.flush()
+        shown = len(line)
+
+    def show(progress: Any, total: Any, message: Any) -> None:
+        words = [] if message is None else [shorten(message, width)]
+        # A server may send anything.
+        done, whole = (value if type(value) in (int, float) and abs(value) < 1e15 else None
+                       for value in (progress, total))
+        if done is not None and whole is not None and whole > 0:
+            part = min(max(done, 0), whole) / whole
+            words.insert(0, f"[{'#' * int(part * width):.<{width}}] {part:4.0%}")
+        elif done is not None:
+            words.insert(0, f"{done:g}")
+        draw(" ".join(words))
+
+    try:
+        yield show
+    finally:
+        for _ in range(2 * bool(shown)):           # blank it, and go back to its start
+            draw("")
+
+
+# ---- secrets: what must not be shown, to what is shown in its place
+
+MIN_SECRET = 6                     # what is shorter is no secret, and may be part of any word
+MAX_SHORTENED = 10_000             # characters of a text in which something was shortened
+# Headers whose values let somebody in.
+SECRET_HEADERS = ("(?i)authorization|cookie|token|secret|password|session-id|api-?key|credential"
+                  "|dpop")
+
+
+def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
+    """Return a text, or a JSON value with the texts in it, in which no secret is left."""
+    def hide(text: str) -> str:
+        for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
+            if len(secret) >= MIN_SECRET:
+                text = hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])
+        return text
+    return change_texts(value, hide)
+
+
+def hide_start(text: str, secret: str, name: str) -> str:
+    """Return a text without the beginning of a secret whose rest `shorten` has cut off."""
+    if len(text) > MAX_SHORTENED:
+        return text
+    pattern = re.escape(secret[:MIN_SECRET]) + r".*?\.\.\."
+    return re.sub(pattern, lambda match: (
+        name + "..." if secret.startswith(match.group()[:-3]) else match.group()), text)
+
+
+def change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a JSON value with its texts changed; names of members stay."""
+    if isinstance(value, list):
+        return [change_texts(part, change) for part in value]
+    if isinstance(value, dict):
+        return {name: change_texts(part, change) for name, part in value.items()}
+    return change(value) if isinstance(value, str) else value
+
+
+def split_credentials(value: str) -> Tuple[str, str]:
+    """Return the scheme in the value of a secret header, with a space, and what is secret."""
+    scheme, separator, secret = value.rpartition(" ")
+    is_plain = separator and "," not in value and "=" not in scheme
+    return (scheme + separator, secret) if is_plain else ("", value)
+
+
+# ---- input
+
+def read_input(value: str) -> str:
+    """Return a value as it is, `@FILE`'s content, or that of standard input for `-`."""
+    try:
+        if value == "-":
+            return sys.stdin.buffer.read().decode("utf-8")
+        if value.startswith("@"):
+            with open(value[1:], encoding="utf-8-sig") as file:
+                return file.read()
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{value} cannot be read: {error}") from None
+    return value
+
+
+def write_file(path: str, data: Union[str, bytes]) -> None:
+    """Write a file, text as UTF-8; raises UsageError if that cannot be done."""
+    try:
+        with open(path, "wb") as file:
+            file.write(data.encode("utf-8") if isinstance(data, str) else data)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def parse_json_text(text: str, name: str) -> Any:
+    """Return the JSON value in a text of the command line; raises UsageError that names it."""
+    try:
+        return parse_json(text.encode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise UsageError(f"{name} is no JSON: {error}") from None
+
+
+def parse_json_option(text: str, name: str) -> dict:
+    """Return the JSON object in an option (or in `@FILE`, or `-`); raises UsageError naming it."""
+    value = parse_json_text(read_input(text), name)
+    if not isinstance(value, dict):
+        raise UsageError(must_be(name, "a JSON object", value))
+    return value
+
+
+def parse_arguments(words: List[str], schema: dict, given: Optional[str] = None) -> dict:
+    """Return arguments from `name=value` (by the schema) and `name:=json` words."""
+    arguments = {} if given is None else parse_json_option(given, "--args")
+    texts = {}
+    for word in words:
+        match = re.fullmatch(r"([^=:]+|[^=]*[^=:])(:?=)(.*)", word, re.DOTALL)
+        if match is None:
+            raise UsageError(f"an argument is name=value or name:=json, but is {shorten(word)}")
+        name, sign, text = match.groups()
+        if sign == "=":
+            texts[name] = text
+        else:
+            arguments[name] = parse_json_text(text, name)
+    return {**arguments, **coerce_texts(texts, schema)}
+
+
+def parse_headers(values: List[str]) -> Headers:
+    """Return the headers of `--header` options; `@FILE` names a file with one a line."""
+    headers = {}
+    for line in chain.from_iterable(
+            read_input(value).splitlines() if value.startswith("@") else [value]
+            for value in values):
+        name, colon, text = (part.strip() for part in line.partition(":"))
+        if colon:
+            check_header(name, text)
+            headers[name] = text
+        elif name:
+            raise UsageError("a header is written 'Name: value'; this one has no colon")
+    return headers
+
+
+def find_headers(options: Any) -> Headers:
+    """Return the headers that options give, the token of a bearer among them."""
+    headers = parse_headers(options.header)
+    options.hidden.update((split_credentials(value)[1], f"({name})")
+                          for name, value in headers.items() if re.search(SECRET_HEADERS, name))
+    for name, text in (("--bearer-env", find_secret(options.bearer_env)),
+                       ("--bearer-file", options.bearer_file and read_input(
+                           "@" + options.bearer_file))):
+        if text is not None:
+            token = text.strip()
+            if not parse_bearer(f"Bearer {token}"):
+                raise UsageError(f"{name} must lead to one token, which has letters, digits and "
+                                 "-._~+/ only, and = at its end")
+            options.hidden[token] = f"({name})"
+            headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def find_secret(name: Optional[str]) -> Optional[str]:
+    """Return the value of an environment variable; UsageError if it has none."""
+    if name is not None and not os.environ.get(name):
+        raise UsageError(f"the variable {name} is not set, or empty")
+    return None if name is None else os.environ[name]
+
+
+def find_similar(name: str, names: Iterable[str]) -> str:
+    """Return the advice to take a name that is nearly the same, if there is one."""
+    import difflib
+    similar = difflib.get_close_matches(name, [str(other) for other in names], 2)
+    return f"; did you mean {' or '.join(map(shorten, similar))}?" if similar else ""
 
 
 # ---- serve
@@ -10591,62 +10868,30 @@ def paint(text: str, style: str) -> str:
 def run_serve(options: Any) -> int:
     """Serve a file's Server, or pong, over HTTP or stdio."""
     run_server(functools.partial(make_server, options), options.stdio,
-               workers=options.workers, host=options.host, port=options.port, path=options.path,
+               host=options.host, port=options.port, path=options.path,
                allow_origins=options.allow_origin, allow_hosts=options.allow_host,
                verbose=options.verbose, log=options.log, publish=options.publish,
-               public_url=options.public_url)
+               public_url=options.public_url,
+               **{name: getattr(options, name) for name in RUN_OPTIONS})
     return 0
 
 
 def make_server(options: Any) -> Server:
     """Return the server that is to be served, changed as the options say."""
-    tokens = read_tokens(options)
+    steps = list(filter(None, (prepare(options) for prepare in SERVE_STEPS)))
     if options.stdio:
         take_stdio()                              # so that what the file prints is no message
     server = load_server(options.target) if options.target else build_pong_server()
-    server.auth = server.auth if tokens is None else Auth.bearer(tokens)
     if options.sessions is not None:
         server.keeps_sessions = options.sessions
     server.stream = options.stream or server.stream
-    given = {name: getattr(options, name) for name in LIMITS
-             if getattr(options, name) is not None}
-    server.limits = server.limits.replace(**given)
+    server.limits = server.limits.replace(**{
+        name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None})
     server.instance = server.instance if options.instance is None else options.instance
     server.sessions = Sessions(server.runtime, server.limits, server.instance)
-    server.tasks.limits = server.limits
-    if options.state is not None:
-        server.keep_tasks(options.state)
+    for step in steps:
+        step(server)
     return server
-
-
-def read_tokens(options: Any) -> Optional[List[str]]:
-    """Return the tokens of callers, None where none are asked for; raises UsageError."""
-    sources = {}
-    if options.token_env is not None:
-        sources[f"the variable {options.token_env}"] = os.environ.get(options.token_env, "")
-    if options.token_file is not None:
-        sources[f"the file {options.token_file}"] = read_input("@" + options.token_file)
-    tokens: List[str] = []
-    for name, text in sources.items():
-        lines = [line.strip() for line in text.splitlines()]
-        found = [line for line in lines if line and not line.startswith("#")]
-        if not found:
-            raise UsageError(f"{name} holds no token: put one a line there, say the output of "
-                             "python3 -c 'import secrets; print(secrets.token_urlsafe())'")
-        tokens += found
-    if tokens and options.stdio:
-        raise UsageError("--stdio asks nobody for a token: whoever starts the server may use it")
-    return tokens or None
-
-
-def find_line(error: BaseException, path: str) -> str:
-    """Return "line N: ", the last line of a file that an error passed through, or nothing."""
-    number, traceback = None, error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == path:
-            number = traceback.tb_lineno
-        traceback = traceback.tb_next
-    return "" if number is None else f"line {number}: "
 
 
 def load_server(path: str) -> Server:
@@ -10661,40 +10906,82 @@ def load_server(path: str) -> Server:
     spec = importlib.util.spec_from_file_location("mcpkit_target", path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["mcpkit_target"] = module
+    module = sys.modules["mcpkit_target"] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UsageError(f"{path} cannot be loaded: {find_line(error, path)}"
-                         f"{type(error).__name__}: {error}") from error
+        import traceback
+        numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
+                   if frame.filename == path]
+        line = f"line {numbers[-1]}: " if numbers else ""
+        raise UsageError(f"{path} cannot be loaded: {line}{type(error).__name__}: "
+                         f"{error}") from error
     servers = {name: value for name, value in vars(module).items() if isinstance(value, Server)}
-    if "server" in servers:
-        return servers["server"]
-    if not servers:
-        raise UsageError(f"{path} has no mcpkit.Server at its top level")
-    if len(set(map(id, servers.values()))) != 1:
+    if "server" in servers or len(set(map(id, servers.values()))) == 1:
+        return servers.get("server") or next(iter(servers.values()))
+    if servers:
         raise UsageError(f"{path} makes {len(servers)} servers: name the one to serve `server`")
-    return next(iter(servers.values()))
+    raise UsageError(f"{path} has no mcpkit.Server at its top level")
 
 
 # ---- the client of a command
+
+class ServerEntry(NamedTuple):
+    """How one server is reached, in the words of Client: `target` is a URL, or a command.
+
+    `hidden` has what must not be shown, to what is shown in its place.
+    """
+
+    target: Union[str, List[str]]
+    headers: Headers = {}
+    env: Dict[str, str] = {}
+    cwd: Optional[str] = None
+    hidden: Dict[str, str] = {}
+
+
+def find_server(options: Any) -> ServerEntry:
+    """Return how the server of a command is reached; raises UsageError if TARGET is none."""
+    if options.command:
+        return ServerEntry(options.command)
+    name = options.target or ""
+    for find in TARGETS:
+        found = find(options, name)
+        if found is not None:
+            options.hidden.update(found.hidden)
+            return found
+    if not is_endpoint(options, name):
+        raise target_error("a URL", name)
+    return ServerEntry(name)
+
+
+def is_endpoint(options: Any, name: str) -> bool:
+    """Return whether TARGET says by itself where a server is; a probe also takes a bare host."""
+    return "://" in name or options.run is run_probe and complete_url(name) != name
+
+
+def target_error(wanted: str, name: str, names: Iterable[str] = ()) -> UsageError:
+    """Return the error for a TARGET that is none; `names` are those that it could have been."""
+    advice = f"; did you mean http://{shorten(name)}" if re.match(
+        r"[\w.-]+:\d+(/|$)", name) else find_similar(name, names)
+    return UsageError(f"TARGET is {wanted}, or is left out and `-- COMMAND` names a stdio server, "
+                      "but is " + (shorten(name) + advice if name else "missing"))
+
 
 @contextlib.contextmanager
 def open_client(options: Any) -> Iterator[Client]:
     """Connect to the server of a command for a block; then say what was not quite right."""
     server, answers = find_server(options), read_answers(options)
-    headers, network = {**server.headers, **find_headers(options)}, parse_network(options)
+    keywords = {name: value for step in CLIENT_STEPS for name, value in step(options).items()}
     client = Client(
-        server.target, headers=headers, network=network, env=server.env, cwd=server.cwd,
-        era=options.era, timeout=options.timeout,
-        auth=OAuth(grant="stored", **find_login_means(options, network)),
-        until=options.max_time and time.monotonic() + options.max_time,
+        server.target, headers={**server.headers, **find_headers(options)},
+        network=parse_network(options), env=server.env, cwd=server.cwd, era=options.era,
+        timeout=options.timeout, until=options.max_time and time.monotonic() + options.max_time,
         capabilities={"elicitation": {"form": {}, "url": {}}}, **answers.handlers,
         on_roots=(lambda: find_roots(options.root)) if options.root else None,
         on_log=functools.partial(print_log, options) if options.verbose else None,
         log_level="debug" if options.verbose else None,
-        on_notification=lambda *_: print_warnings(client), observe=find_observer(options))
+        on_notification=lambda *_: print_warnings(client), observe=find_observer(options),
+        **keywords)
     try:
         with client:
             yield client
@@ -10710,28 +10997,18 @@ def open_client(options: Any) -> Iterator[Client]:
         raise answers.fault
 
 
-def find_observer(options: Any) -> Callable[[Exchange], None]:
-    """Return what -v and --transcript want to see of each exchange.
+def find_observer(options: Any, *more: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
+    """Return a function that shows an exchange to all who want to see those of a command.
 
     It hides the secrets that are known when it is made: those of the server and of headers.
     """
-    observers = []
-    if options.verbose:
-        observers.append(functools.partial(print_exchange, options.hidden))
-    if options.transcript is not None:
-        observers.append(Recorder(options.transcript, options.hidden).note)
+    observers = [*more, *filter(None, (find(options) for find in OBSERVERS))]
 
     def observe(exchange: Exchange) -> None:
-        for tell in observers:
-            tell(exchange)
+        for show in observers:
+            show(exchange)
 
     return observe if observers else _ignore
-
-
-def print_warnings(client: Client) -> None:
-    """Print on standard error what is not quite right with a server, each thing once."""
-    while client.warnings:
-        log_line(f"mcpkit: {client.warnings.pop(0)}")
 
 
 def print_log(options: Any, level: str, data: Any, logger: Optional[str]) -> None:
@@ -10747,139 +11024,12 @@ def find_roots(folders: List[str]) -> List[dict]:
     return [{"uri": path.as_uri(), "name": path.name} for path in paths]
 
 
-class ProgressBar:
-    """Shows on a terminal how far a call is."""
-
-    WIDTH = 30
-
-    def __init__(self) -> None:
-        self._shown = 0                            # characters of the line that stands there
-
-    def show(self, progress: Any, total: Any, message: Any) -> None:
-        """Show how far it is; what is no number, as a server may send, is left out."""
-        words = [] if message is None else [shorten(message, self.WIDTH)]
-        if all(map(self._can_show, (progress, total))) and total > 0:
-            part = min(max(progress, 0), total) / total
-            bar = "#" * int(part * self.WIDTH)
-            words.insert(0, f"[{bar:.<{self.WIDTH}}] {part:4.0%}")
-        elif self._can_show(progress):
-            words.insert(0, f"{progress:g}")
-        self._draw(" ".join(words))
-
-    @staticmethod
-    def _can_show(value: Any) -> bool:
-        return type(value) in (int, float) and abs(value) < 1e15
-
-    def clear(self) -> None:
-        """Leave the line empty for what comes next."""
-        if self._shown:
-            self._draw("")
-            self._draw("")
-
-    def _draw(self, line: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(f"\r{line:<{self._shown}}")
-            sys.stderr.flush()
-        self._shown = len(line)
-
-
-@contextlib.contextmanager
-def showing_progress() -> Iterator[Optional[Callable]]:
-    """Show progress for a block: yields what is told of it, None where there is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    bar = ProgressBar()
-    try:
-        yield bar.show
-    finally:
-        bar.clear()
-
-
-# ---- the servers in configuration files
-
-def find_server(options: Any) -> ServerEntry:
-    """Return how the server is reached that a command names: by URL, command, or name."""
-    if options.command:
-        return ServerEntry(options.command)
-    name = options.server or options.target or ""
-    if "://" in name and options.server is None:
-        if options.config is not None:
-            raise UsageError("--config goes with the name of a server in it, not with a URL")
-        return ServerEntry(name)
-    names = []
-    for source in find_config_files(options.config):
-        servers = read_config(source)
-        if name in servers:
-            server = resolve_server(name, servers[name], source, find_variable)
-            options.hidden.update(server.hidden)
-            return server
-        names += servers
-    if options.server is not None or options.config is not None:
-        where = options.config or "any configuration file"
-        raise UsageError(f"there is no server {shorten(name)} in {where}"
-                         + find_similar(name, names))
-    if options.run is run_probe and complete_url(name) != name:
-        return ServerEntry(name)                  # a bare host: the endpoint is to be found
-    advice = f"; did you mean http://{shorten(name)}" if re.match(
-        r"[\w.-]+:\d+(/|$)", name) else find_similar(name, names)
-    raise UsageError("TARGET is a URL, or the name of a server in a configuration file, or is left "
-                     "out and `-- COMMAND` names a stdio server, but is "
-                     + (shorten(name) + advice if name else "missing"))
-
-
-def find_similar(name: str, names: Iterable[str]) -> str:
-    """Return the advice to take a name that is nearly the same, if there is one."""
-    import difflib
-    similar = difflib.get_close_matches(name, [str(other) for other in names], 2)
-    return f"; did you mean {' or '.join(map(shorten, similar))}?" if similar else ""
-
-
-def find_variable(name: str) -> Optional[str]:
-    """Return a variable of a configuration file: of the environment, or of some editors."""
-    known = {"workspaceFolder": os.getcwd(), "userHome": os.path.expanduser("~")}
-    try:
-        return known.get(name, os.environ.get(name))
-    except UnicodeError:                          # half a character, as JSON may have: no name
-        return None
-
-
-def find_config_files(given: Optional[str] = None) -> List[str]:
-    """Return the files to look for servers in: the given one, or all that there are."""
-    settings = {"win32": os.environ.get("APPDATA", "~"), "darwin": "~/Library/Application Support"}
-    folder = settings.get(sys.platform, os.environ.get("XDG_CONFIG_HOME", "~/.config"))
-    files = [*PROJECT_FILES, *(name.format(settings=folder) for name in USER_FILES)]
-    return [name for name in files if os.path.isfile(os.path.expanduser(name))
-            ] if given is None else [given]
-
-
-def read_config(source: str) -> Dict[str, Any]:
-    """Return the servers in a configuration file, by name."""
-    try:
-        with open(os.path.expanduser(source), "rb") as file:
-            return parse_config(file.read(), source, os.getcwd())
-    except OSError as error:
-        raise UsageError(f"{source} cannot be read: {error.strerror}") from None
-
-
-def run_servers(options: Any) -> int:
-    """List the servers in configuration files: each name can be a TARGET."""
-    rows: List[Dict[str, str]] = []
-    for source in find_config_files(options.config):
-        try:
-            rows += [describe_server(str(name), entry, source)
-                     for name, entry in read_config(source).items()]
-        except UsageError as error:
-            if options.config is not None:
-                raise
-            log_line(f"mcpkit: {error}")
-    if options.json:
-        print_json({"servers": rows})
-        return 0
-    for row in rows:
-        print_text("  ".join(f"{shorten(row[member]):<{width}}" for member, width in (
-            ("name", 20), ("kind", 8), ("where", 24), ("source", 0))).rstrip())
-    return 0
+def parse_network(options: Any) -> Network:
+    """Return how the options say that servers are reached."""
+    if options.insecure:
+        log_line("mcpkit: warning: --insecure: no certificate is checked, so anybody on the way "
+                 "can read and change everything, credentials too")
+    return Network(*(getattr(options, name) for name in Network._fields))
 
 
 # ---- answers to what a server asks
@@ -10889,7 +11039,7 @@ ACTIONS = ("accept", "decline", "cancel")
 
 
 def read_answers(options: Any) -> Answers:
-    """Return the answers of --answers and --answer, and whether somebody can be asked for more."""
+    """Return the answers of --answers and --answer; at a terminal a person is asked for more."""
     given = {} if options.answers is None else parse_json_option("@" + options.answers, "--answers")
     given.update(parse_arguments(options.answer, {}))
     is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
@@ -10897,7 +11047,7 @@ def read_answers(options: Any) -> Answers:
 
 
 def read_line(prompt: str) -> str:
-    """Ask at the terminal, by way of standard error, for a line; EOFError where there is none."""
+    """Ask for a line at the terminal, by standard error; EOFError if there is none."""
     sys.stderr.write(escape_text(prompt))
     sys.stderr.flush()
     line = sys.stdin.readline()
@@ -10925,54 +11075,56 @@ class Answers:
                 **({"on_sample": self.sample} if self._given else {})}
 
     def elicit(self, params: dict) -> Any:
-        """Return what a form, or the visit to a page, is answered with."""
+        """Return the answer to a form, or to a page that is to be visited."""
         fields = find_fields(params)
         found = {name: parse_field(self._given[name], field) for name, field in fields.items()
                  if name in self._given}
         whole = self._find_whole(params, "elicitation")
+        is_open = not found or bool(find_missing(params, found))
         if whole is not None and not found:
             found = parse_whole(whole, fields)
-        elif self._read is not None and (find_missing(params, found) or not found):
+        elif is_open and self._read is not None:
             found = self._ask(params, fields, found)
-        elif not found or find_missing(params, found):
-            self._fail(QuestionError({params.get("key", "elicitation"): {
-                "method": "elicitation/create", "params": params}}))
+        elif is_open:
+            self._fail_to_answer("elicitation/create", params, "elicitation")
         if isinstance(found, dict) and params.get("mode") != "url":
-            self._check(params, found)
+            self._check(params.get("requestedSchema", True), found)
         return found
 
     def sample(self, params: dict) -> Any:
         """Return what a model would say."""
         whole = self._find_whole(params, "sampling")
         if whole is None:
-            self._fail(QuestionError({params.get("key", "sampling"): {
-                "method": "sampling/createMessage", "params": params}}))
+            self._fail_to_answer("sampling/createMessage", params, "sampling")
         return whole
 
     def _find_whole(self, params: dict, kind: str) -> Any:
         return self._given.get(params.get("key", kind), self._given.get(kind))
 
+    def _fail_to_answer(self, method: str, params: dict, kind: str) -> None:
+        self._fail(QuestionError({params.get("key", kind): {"method": method, "params": params}}))
+
     def _fail(self, error: MCPKitError) -> None:
         self.fault = self.fault or error
         raise error
 
-    def _check(self, params: dict, content: dict) -> None:
-        """Raise UsageError where a form would not take what it is filled with."""
-        schema = params.get("requestedSchema", True)
+    def _check(self, schema: Any, content: dict) -> None:
+        """Raise UsageError if a form would not take what it is filled with."""
         with contextlib.suppress(SchemaError):
             compiled = compile_schema(schema, is_foreign=True)
             for fault in compiled.errors(fill_defaults(schema, content))[:1]:
                 self._fail(UsageError(f"the answers do not fit: {fault}"))
 
     def _ask(self, params: dict, fields: Dict[str, dict], found: dict) -> Any:
-        """Ask at the terminal for what is missing."""
+        """Ask at the terminal for what is missing; None declines."""
         log_entry(f"the server asks: {params.get('message')} (Ctrl-D declines)")
         try:
             if params.get("mode") == "url" or not fields:
                 prompt = f"visit {params['url']}, and then: done" if "url" in params else "accept"
                 return {} if YES_OR_NO.get(self._read(f"  {prompt}? (y/n) ").lower()) else None
+            required = find_missing(params, {})
             for name in [name for name in fields if name not in found]:
-                self._ask_field(name, fields[name], name in find_missing(params, {}), found)
+                self._ask_field(name, fields[name], name in required, found)
             return found
         except EOFError:
             log_line("")
@@ -10994,19 +11146,16 @@ class Answers:
 
 
 def find_fields(params: dict) -> Dict[str, dict]:
-    """Return the fields of a form by name, none where it has none."""
-    schema = params.get("requestedSchema")
-    fields = schema.get("properties") if isinstance(schema, dict) else None
-    return {name: field for name, field in (fields if isinstance(fields, dict) else {}).items()
-            if isinstance(field, dict)}
+    """Return the fields of a form by name, if it has some."""
+    fields = find_object(find_object(params, "requestedSchema"), "properties")
+    return {name: field for name, field in fields.items() if isinstance(field, dict)}
 
 
 def find_missing(params: dict, found: dict) -> List[str]:
     """Return the fields of a form that must be filled in, and have no default."""
-    fields = find_fields(params)
-    required = find_list(params.get("requestedSchema", {}).get("required")) if fields else []
-    return [name for name in fields if name in required and name not in found
-            and "default" not in fields[name]]
+    required = find_list(find_object(params, "requestedSchema").get("required"))
+    return [name for name, field in find_fields(params).items()
+            if name in required and name not in found and "default" not in field]
 
 
 def find_choices(field: dict) -> Dict[str, Any]:
@@ -11014,8 +11163,8 @@ def find_choices(field: dict) -> Dict[str, Any]:
     named = find_list(field.get("oneOf")) or find_list(field.get("anyOf"))
     values = find_list(field.get("enum"))
     names = find_list(field.get("enumNames")) or values
-    return {**{str(option.get("title", option["const"])): option["const"] for option in named
-               if isinstance(option, dict) and "const" in option},
+    return {**{str(part.get("title", part["const"])): part["const"] for part in named
+               if isinstance(part, dict) and "const" in part},
             **{str(name): value for name, value in zip(names, values)}}
 
 
@@ -11025,8 +11174,7 @@ def parse_field(value: Any, field: dict) -> Any:
         return value
     types, choices = find_types(field, field), find_choices(field)
     if types == {"array"} and not value.startswith("["):
-        items = field.get("items")
-        return [parse_field(part.strip(), items if isinstance(items, dict) else {})
+        return [parse_field(part.strip(), find_object(field, "items"))
                 for part in value.split(",") if part.strip()]
     if types == {"boolean"}:
         return YES_OR_NO.get(value.lower(), value)
@@ -11051,21 +11199,18 @@ def parse_whole(value: Any, fields: Dict[str, dict]) -> Any:
 
 def describe_field(name: str, field: dict) -> str:
     """Return a form's field as one line: title, what it is, what may be chosen, the default."""
-    items = field.get("items")
-    choices = find_choices(field) or find_choices(items if isinstance(items, dict) else {})
+    choices = find_choices(field) or find_choices(find_object(field, "items"))
     words = [shorten(field.get("title", name)),
              f"({shorten(field['description'])})" if "description" in field else "",
              f"{{{', '.join(map(shorten, choices))}}}" if choices else "",
              f"[{shorten(field['default'])}]" if "default" in field else ""]
-    return " ".join(word for word in words if word)
+    return " ".join(filter(None, words))
 
 
 def describe_open(key: str, question: Any) -> List[str]:
     """Return the options that would answer a question, a line each."""
     method = question.get("method") if isinstance(question, dict) else None
-    params = question.get("params") if isinstance(question, dict) else None
-    params = params if isinstance(params, dict) else {}
-    fields = find_fields(params)
+    fields = find_fields(find_object(question, "params"))
     if method == "roots/list":
         return ["  --root DIR"]
     if method == "elicitation/create" and fields:
@@ -11075,98 +11220,7 @@ def describe_open(key: str, question: Any) -> List[str]:
                                                 "   accept or decline")]
 
 
-def parse_network(options: Any) -> Network:
-    """Return how the options say that servers are reached."""
-    if options.insecure:
-        log_line("mcpkit: warning: --insecure: no certificate is checked, so anybody on the way "
-                 "can read and change everything, credentials too")
-    return Network(*(getattr(options, name) for name in Network._fields))
-
-
-def find_headers(options: Any) -> Headers:
-    """Return the headers that options give, the token of a bearer among them."""
-    headers = parse_headers(options.header)
-    options.hidden.update((split_credentials(value)[1], f"({name})")
-                          for name, value in headers.items() if re.search(SECRET_HEADERS, name))
-    for option, text in (("--bearer-env", find_secret(options.bearer_env)),
-                         ("--bearer-file", options.bearer_file and read_input(
-                             "@" + options.bearer_file))):
-        if text is not None:
-            token = text.strip()
-            if not parse_bearer(f"Bearer {token}"):
-                raise UsageError(f"{option} must lead to one token, which has letters, digits and "
-                                 "-._~+/ only, and = at its end")
-            options.hidden[token] = f"({option})"
-            headers["Authorization"] = f"Bearer {token}"
-    return headers
-
-
-def find_secret(name: Optional[str]) -> Optional[str]:
-    """Return what an environment variable holds, None where none is named."""
-    if name is not None and not os.environ.get(name):
-        raise UsageError(f"the variable {name} is not set, or empty")
-    return None if name is None else os.environ[name]
-
-
 # ---- commands of the client
-
-def parse_headers(values: List[str]) -> Headers:
-    """Return the headers of `--header` options; `@FILE` names a file with one a line."""
-    lines: List[str] = []
-    for value in values:
-        lines += read_input(value).splitlines() if value.startswith("@") else [value]
-    headers = {}
-    for line in filter(str.strip, lines):
-        name, colon, text = line.partition(":")
-        if not colon:
-            raise UsageError("a header is written 'Name: value'; this one has no colon")
-        check_header(name.strip(), text.strip())
-        headers[name.strip()] = text.strip()
-    return headers
-
-
-def read_input(value: str) -> str:
-    """Return a value as it is, `@FILE`'s content, or that of standard input for `-`."""
-    try:
-        if value == "-":
-            return sys.stdin.buffer.read().decode("utf-8")
-        if value.startswith("@"):
-            with open(value[1:], encoding="utf-8-sig") as file:
-                return file.read()
-    except (OSError, UnicodeError) as error:
-        raise UsageError(f"{value} cannot be read: {error}") from None
-    return value
-
-
-def parse_json_option(text: str, name: str) -> dict:
-    """Return the JSON object in an option; raises UsageError naming it."""
-    try:
-        value = parse_json(read_input(text).encode("utf-8", "surrogateescape"))
-    except ValueError as error:
-        raise UsageError(f"{name} is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise UsageError(f"{name} must be a JSON object, but is {shorten(value)}")
-    return value
-
-
-def parse_arguments(words: List[str], schema: dict, given: Optional[str] = None) -> dict:
-    """Return arguments from `name=value` (by the schema) and `name:=json` words."""
-    arguments = {} if given is None else parse_json_option(given, "--args")
-    texts = {}
-    for word in words:
-        match = re.fullmatch(r"([^=:]+|[^=]*[^=:])(:?=)(.*)", word, re.DOTALL)
-        if match is None:
-            raise UsageError(f"an argument is name=value or name:=json, but is {shorten(word)}")
-        name, operator, text = match.groups()
-        if operator == "=":
-            texts[name] = text
-            continue
-        try:
-            arguments[name] = parse_json(text.encode("utf-8", "surrogateescape"))
-        except ValueError as error:
-            raise UsageError(f"{name} is no JSON: {error}") from None
-    return {**arguments, **coerce_texts(texts, schema)}
-
 
 # What `list` can list: option, member of the result, capability, and the method of Client.
 LISTS = (
@@ -11178,7 +11232,7 @@ LISTS = (
 
 
 def list_or_nothing(client: Client, method: Callable[[Client], list]) -> list:
-    """Return what a server lists, nothing where it does not have the feature."""
+    """Return what a server lists, nothing if it does not have the feature."""
     try:
         return method(client)
     except MCPError as error:
@@ -11187,88 +11241,21 @@ def list_or_nothing(client: Client, method: Callable[[Client], list]) -> list:
         return []
 
 
-def find_url(options: Any) -> str:
-    """Return the URL of a command that is for HTTP only."""
-    target = find_server(options).target
-    if not isinstance(target, str) or not is_http_url(target):
-        raise UsageError("a login is for a server at an http or https URL")
-    return target
-
-
-def find_login_means(options: Any, network: Network) -> dict:
-    """Return how a command reaches issuers, and where it keeps their tokens."""
-    return {"store": TokenFile(), "timeout": options.timeout,
-            "send": functools.partial(send_once, network=network)}
-
-
-def run_login(options: Any) -> int:
-    """Log in to a server, so that all commands may use it."""
-    url, headers, network = find_url(options), find_headers(options), parse_network(options)
-    auth = OAuth(client_id=options.client_id, client_secret=find_secret(options.client_secret_env),
-                 key_file=options.key_file, issuer=options.issuer, grant=options.grant,
-                 assertion=find_assertion(options, network),
-                 client_metadata_url=options.client_metadata_url, scopes=options.scope,
-                 authorize=ask_for_redirect if options.no_browser else None, dpop=options.dpop,
-                 **find_login_means(options, network))
-    auth.log_out(url)
-    with Client(url, headers=headers, era=options.era, timeout=options.timeout, auth=auth,
-                network=network, observe=find_observer(options)):
-        record = auth.log_in(url)
-    if options.json:
-        print_json({"issuer": record.issuer, "resource": record.resource,
-                    "scopes": list(record.granted), "expiresAt": record.expires_at})
-    else:
-        scopes = f", scopes {' '.join(record.granted)}" if record.granted else ""
-        print_text(f"logged in to {record.resource} by {record.issuer}{scopes}")
-    return 0
-
-
-def find_assertion(options: Any, network: Network) -> Union[str, TokenExchange, None]:
-    """Return what `login` presents for the grant jwt_bearer, None where there is nothing."""
-    if options.assertion_file is None:
-        if options.exchange is not None:
-            raise UsageError("--exchange exchanges the token in --assertion-file, which is missing")
-        return None
-    token = read_input("@" + options.assertion_file).strip()
-    if options.exchange is None:
-        return token
-    return TokenExchange(options.exchange, token, options.exchange_client or options.client_id,
-                         find_secret(options.exchange_secret_env), timeout=options.timeout,
-                         send=functools.partial(send_once, network=network))
-
-
-def ask_for_redirect(url: str) -> str:
-    """Have a person log in with a browser that is elsewhere, and paste where it ended up."""
-    log_line(f"Open this URL in a browser, and log in:\n\n{url}\n\nThe browser then goes to a page "
-             f"that does not load, {DEFAULT_REDIRECT}?...\nPaste the URL of that page here:")
-    answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
-    if not answer:
-        raise UsageError("no URL was pasted, so nobody is logged in")
-    return answer
-
-
-def run_logout(options: Any) -> int:
-    """Forget the tokens of a login."""
-    count = OAuth(store=TokenFile()).log_out(find_url(options))
-    print_text("logged out" if count else "nobody was logged in")
-    return 0
-
-
 def run_list(options: Any) -> int:
     """List what a server offers."""
-    asked = [option for option, *_ in LISTS if getattr(options, option)]
+    asked = [name for name, *_ in LISTS if getattr(options, name)]
     with open_client(options) as client:
         found = {member: list_or_nothing(client, method)
-                 for option, member, capability, method in LISTS
-                 if option in asked or (not asked and capability in client.capabilities)}
+                 for name, member, capability, method in LISTS
+                 if name in asked or (not asked and capability in client.capabilities)}
         info, version = client.server_info, client.protocol_version
     if options.json:
         print_json(found)
         return 0
     print_text(f"{shorten(info.get('name', 'unnamed'))} {shorten(info.get('version', ''))} "
-               f"({version})", "title")
+               f"({version})", is_title=True)
     for member, items in found.items():
-        print_text(f"\n{member}: {len(items)}", "title")
+        print_text(f"\n{member}: {len(items)}", is_title=True)
         for index, item in enumerate(items):
             print_text(describe_item(item, index))
     return 0
@@ -11290,11 +11277,10 @@ def describe_item(item: Any, index: int) -> str:
 
 
 def describe_parameters(schema: Any) -> List[str]:
-    """Return what a tool takes, each as "name: type", with a ? where it may be left out."""
-    schema = schema if isinstance(schema, dict) else {}
-    properties, required = schema.get("properties"), find_list(schema.get("required"))
+    """Return a tool's parameters, each as "name: type", with a ? if it may be left out."""
+    required = find_list(schema.get("required") if isinstance(schema, dict) else None)
     found = []
-    for name, part in (properties if isinstance(properties, dict) else {}).items():
+    for name, part in find_object(schema, "properties").items():
         types = "|".join(sorted(find_types(part, schema) - {"other"}))
         found.append(shorten(name) + ("" if name in required else "?")
                      + (f": {shorten(types)}" if types else ""))
@@ -11318,7 +11304,7 @@ def run_call(options: Any) -> int:
 
 @contextlib.contextmanager
 def advising(options: Any, name: str, list_all: Callable[[], list]) -> Iterator[Callable]:
-    """Where a block fails for an unknown name, say which one was meant; yields what says it."""
+    """If a block fails for an unknown name, say which one was meant; yields what says it."""
     def advise() -> None:
         names = [item.get("name") for item in list_all() if isinstance(item, dict)]
         advice = "" if name in names or options.json else find_similar(name, names)
@@ -11344,53 +11330,40 @@ def print_result(result: dict, blocks: List[Any], options: Any) -> None:
             print_text(describe_content(block))
 
 
+def read_block(block: Any) -> Tuple[dict, Optional[str], Optional[bytes]]:
+    """Return what holds the data of a content block or a resource's contents, its text, its bytes.
+
+    The text or the bytes are None if it has none, or none that can be read.
+    """
+    block = block if isinstance(block, dict) else {}
+    inner = find_object(block, "resource") if block.get("type") == "resource" else block
+    inner = inner or block
+    text, data = inner.get("text"), inner.get("data", inner.get("blob"))
+    try:
+        data = base64.b64decode(data, validate=True) if isinstance(data, str) else None
+    except ValueError:
+        data = None
+    return inner, text if isinstance(text, str) else None, data
+
+
 def save_block(blocks: List[Any], path: str) -> Any:
-    """Write the one binary block to a file, or, where none is, the one text; return it."""
-    found = [(block, find_bytes(block)) for block in blocks]
-    found = [(block, data) for block, data in found if data is not None] or [
-        (block, text.encode("utf-8", "surrogatepass")) for block, text in (
-            (block, find_text(block)) for block in blocks) if text is not None]
+    """Write the one binary block to a file, or, if there is none, the one text; return it."""
+    parts = [(block, *read_block(block)[1:]) for block in blocks]
+    found = [(block, data) for block, _, data in parts if data is not None] or [
+        (block, text.encode("utf-8", "surrogatepass")) for block, text, _ in parts
+        if text is not None]
     if len(found) != 1:
         raise UsageError("--output takes one binary part, or else one text, but there are "
                          f"{len(found)}: see --json")
-    try:
-        with open(path, "wb") as file:
-            file.write(found[0][1])
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    write_file(path, found[0][1])
     return found[0][0]
-
-
-def find_inner(block: Any) -> dict:
-    """Return what holds the data of a content block or of a resource's contents."""
-    block = block if isinstance(block, dict) else {}
-    inner = block.get("resource")
-    return inner if block.get("type") == "resource" and isinstance(inner, dict) else block
-
-
-def find_text(block: Any) -> Optional[str]:
-    """Return the text of a block, None where it has none."""
-    text = find_inner(block).get("text")
-    return text if isinstance(text, str) else None
-
-
-def find_bytes(block: Any) -> Optional[bytes]:
-    """Return the bytes of a block, None where it has none that can be read."""
-    inner = find_inner(block)
-    data = inner.get("data", inner.get("blob"))
-    try:
-        return base64.b64decode(data, validate=True) if isinstance(data, str) else None
-    except ValueError:
-        return None
 
 
 def describe_content(block: Any) -> str:
     """Return a block, or a resource's contents, as text; what is none is named with its size."""
-    text, data, inner = find_text(block), find_bytes(block), find_inner(block)
-    if text is not None:
-        return text
-    if not isinstance(block, dict):
-        return shorten(block)
+    inner, text, data = read_block(block)
+    if text is not None or not isinstance(block, dict):
+        return shorten(block) if text is None else text
     if block.get("type") == "resource_link":
         return f"[link to {shorten(block.get('uri'))}: {shorten(block.get('name'))}]"
     name = inner.get("uri", block.get("type"))
@@ -11441,7 +11414,7 @@ def run_complete(options: Any) -> int:
 
 
 def run_listen(options: Any) -> int:
-    """Print changes as a server tells them, one JSON object a line, until Ctrl-C."""
+    """Print a server's notifications of changes, one JSON object a line, until Ctrl-C."""
     with open_client(options) as client:
         lists = {feature: getattr(options, feature) for feature in LIST_CHANGES}
         if not any(lists.values()) and not options.uri:
@@ -11462,303 +11435,41 @@ def run_send(options: Any) -> int:
 
 def run_probe(options: Any) -> int:
     """Probe a server, or all of a configuration file, and print the report."""
-    report, exchanges = probe_with(options)
-    write_reports(options, report, exchanges)
-    if options.curl:
-        report["curl"] = [hide_secrets(format_curl(exchange), options.hidden)
-                          for exchange in exchanges if exchange.method != "stdio"]
+    exchanges: List[Exchange] = []
+    report = next(filter(None, (find(options, exchanges) for find in PROBERS)), None)
+    if report is None:
+        server = find_server(options)
+        prober = build_prober(options, server, exchanges.append, find_observer(options))
+        report = {**prober.run(), "target": options.target or server.target}
+    report = hide_secrets(report, options.hidden)
+    lines = [line for finish in PROBE_OUTPUTS for line in finish(options, report, exchanges)]
     if options.json:
         print_json(report)
-    else:
-        print_report(report)
+        return EXIT_OF_VERDICT[report["verdict"]]
+    for line in (escape_text(line, keep="\t") for line in format_report(report).split("\n")):
+        print_out(paint_line(line) if has_colours() else line)
+    for line in lines:
+        print_text(line)
     return EXIT_OF_VERDICT[report["verdict"]]
 
 
-def run_replay(options: Any) -> int:
-    """Send the requests of a transcript to a server again, and tell what is different."""
-    exchanges = read_transcript(options.file)
-    for number in options.only:
-        if number > len(exchanges):
-            raise UsageError(f"--only {number}: there are {len(exchanges)} exchanges in "
-                             f"{options.file}")
-    target = open_replay_target(options, exchanges)
-    with contextlib.closing(target):
-        replayer = Replayer(exchanges, target, options.only)
-        replayed = replayer.run()
-    answers = [one.now for one in replayed if one.now is not None]
-    for exchange in answers if options.verbose else ():
-        print_exchange(options.hidden, exchange)
-    if options.transcript is not None:
-        write_file(options.transcript, format_transcript(answers, options.hidden) + "\n")
-    is_ignored = build_ignored(options.ignore)
-    found = [(one, None if one.now is None else compare_answers(one.was, one.now, is_ignored))
-             for one in replayed]
-    if options.update:
-        write_file(options.file, format_transcript(update_exchanges(
-            exchanges, replayed, replayer.carried), options.hidden) + "\n")
-    print_replay(found, options)
-    return 1 if any(differences for _, differences in found) else 0
+def build_prober(options: Any, server: ServerEntry, *observers: Callable[[Exchange], None],
+                 **steps: Any) -> Prober:
+    """Return what probes one server as the options want it, and shows each exchange to observers.
 
-
-def read_transcript(path: str) -> List[Exchange]:
-    """Return the exchanges in a file; raises UsageError where it has none."""
-    try:
-        exchanges = parse_transcript(read_input("@" + path))
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
-    if not exchanges:
-        raise UsageError(f"{path} has no exchanges: each begins with ### and a title")
-    return exchanges
-
-
-def open_replay_target(options: Any, exchanges: List[Exchange]) -> Any:
-    """Return the server of a command, as a Replayer wants it."""
-    server = find_server(options)
-    deadline = time.monotonic() + (options.max_time or LISTEN_SECONDS)
-    if not isinstance(server.target, str):
-        return StdioTarget(server.target, server.env, server.cwd, options.timeout, deadline)
-    if not is_http_url(server.target):
-        raise UsageError(f"not an http or https URL: {shorten(server.target)}")
-    headers = {**server.headers, **find_headers(options)}
-    return HTTPTarget(server.target, headers, parse_network(options), exchanges, options.timeout,
-                      deadline)
-
-
-def print_replay(found: List[Tuple[Replayed, Optional[List[Difference]]]], options: Any) -> None:
-    """Print what is different, an exchange after the other."""
-    counts = {"the same": 0, "different": 0, "not sent": 0}
-    rows = []
-    for (number, was, _), differences in found:
-        outcome = "not sent" if differences is None else "different" if differences else "the same"
-        counts[outcome] += 1
-        title = was.title or find_title_of(was)
-        rows.append({"number": number, "title": title, "outcome": outcome, "differences": [
-            {"path": path, **{name: value for name, value in (("was", before), ("is", after))
-                              if value is not ABSENT}}
-            for path, before, after in differences or ()]})
-        if not options.json:
-            print_text(f"{number} \u00b7 {shorten(title)}: {outcome}")
-            for difference in differences or ():
-                print_text(hide_secrets(f"  {difference}", options.hidden))
-    if options.json:
-        print_json({"same": not counts["different"], "exchanges": rows})
-        return
-    print_text(f"{len(found)} exchange{'s' * (len(found) != 1)}: " + ", ".join(
-        f"{count} {outcome}" for outcome, count in counts.items() if count))
-
-
-def run_mock(options: Any) -> int:
-    """Serve the answers of a transcript, or those of pong, with faults if they are wanted."""
-    if options.list_faults:
-        return print_faults(options.json)
-    names = [name for given in options.fault for name in given.split(",") if name]
-    faults = find_faults(names, options.stdio)
-    if options.fault_rate is not None and not faults:
-        where = ("both", "stdio" if options.stdio else "HTTP")
-        faults = [fault for fault in FAULTS.values() if fault.where in where]
-    path = "/mcp"
-    if options.file is None:
-        source = functools.partial(answer_by_server, build_pong_server())
-    else:
-        exchanges = read_transcript(options.file)
-        path = urllib.parse.urlsplit(next((exchange.url for exchange in exchanges
-                                           if is_of_http(exchange)), "//h/mcp")).path
-        source = Mock(exchanges, lambda text: log_line(f"mcpkit: {text}"),
-                      draw_id).answer
-    spoiler = Spoiler(source, faults, options.fault_rate, options.seed)
-    with catch_stop_signals() as told:
-        if options.stdio:
-            service: Any = MockStdio(spoiler, *take_stdio())
-        else:
-            service = MockService(spoiler, options.host, options.port, path)
-            spoiled = f", spoiled by {', '.join(names)}" if names else ""
-            print_out(f"{options.file or 'pong'} answers at {service.url}{spoiled} "
-                      "(Ctrl-C ends it)")
-            flush_out()
-        run_until_told(service, lambda: told)
-        if options.stdio:
-            service.linger()
-    return 0
-
-
-def print_faults(as_json: bool) -> int:
-    """Print the faults that a mock can have."""
-    if as_json:
-        print_json([{"name": name, "case": fault.case, "where": fault.where,
-                     "meaning": fault.meaning} for name, fault in FAULTS.items()])
-        return 0
-    for name, fault in FAULTS.items():
-        print_text(f"{name:<25} {fault.case:<5} {fault.where:<6} {fault.meaning}")
-    return 0
-
-
-def run_record(options: Any) -> int:
-    """Stand between clients and a server, and write what they say to a transcript."""
-    if (options.command is None) == (options.upstream is None):
-        raise UsageError("record takes the URL of a server, or -- and the COMMAND of one")
-    if options.command is not None:
-        return record_stdio(options.command, Recorder(options.out))
-    if not is_http_url(options.upstream):
-        raise UsageError(f"not an http or https URL: {shorten(options.upstream)}")
-    with catch_stop_signals() as told:
-        service = RecordService(options.upstream, Recorder(options.out), parse_network(options),
-                                options.host, options.port)
-        print_out(f"{service.url} leads to {options.upstream}, recorded in {options.out} "
-                  "(Ctrl-C ends it)")
-        flush_out()
-        run_until_told(service, lambda: told)
-    return 0
-
-
-def print_report(report: dict) -> None:
-    """Print a probe's report for a person."""
-    print_lines(format_report(report).split("\n"))
-    for command in report.get("curl", ()):
-        print_text(command)
-
-
-def print_lines(lines: List[str]) -> None:
-    """Print lines of a report, in colour on a terminal (but see https://no-color.org)."""
-    is_terminal = sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    for line in lines:
-        line = escape_text(line, keep="\t")
-        print_out(paint_line(line) if is_terminal else line)
-
-
-def probe_with(options: Any) -> Tuple[dict, List[Exchange]]:
-    """Return the report that the options want, and the exchanges that it is about."""
-    exchanges: List[Exchange] = []
-    if options.config and not (options.target or options.server or options.command):
-        report = probe_file(options, exchanges)
-    else:
-        server = find_server(options)
-        prober = build_prober(options, server, exchanges.append, find_observer(options))
-        report = {**prober.run(),
-                  "target": options.server or options.target or server.target}
-    return hide_secrets(report, options.hidden), exchanges
-
-
-def probe_file(options: Any, exchanges: List[Exchange]) -> dict:
-    """Return one report on all servers of a configuration file, probed side by side."""
-    started, probers = time.monotonic(), {}
-    servers, reports = find_all_servers(options)
-    seen: Dict[str, List[Exchange]] = {name: [] for name in servers}
-    show = find_observer(options)
-
-    def run(name: str) -> dict:
-        probers[name] = build_prober(options, servers[name], seen[name].append, show)
-        return probers[name].run()
-
-    try:
-        found = run_together({name: functools.partial(run, name) for name in servers})
-    except BaseException:                         # a signal: no server may outlive us
-        run_together({name: prober.close for name, prober in probers.items()})
-        raise
-    for name, report in found.items():
-        reports[name] = {**report, "target": name}
-        exchanges += seen[name]
-    return join_reports(options.config, reports, (time.monotonic() - started) * 1000)
-
-
-def run_together(tasks: Dict[str, Callable[[], Any]]) -> Dict[str, Any]:
-    """Return what each task returns, by name; they run in threads that hold up no exit."""
-    import queue
-    done: queue.Queue = queue.Queue()
-    slots = threading.Semaphore(MAX_PROBES)
-
-    def run(name: str) -> None:
-        with slots:
-            try:
-                done.put((name, tasks[name](), None))
-            except BaseException as error:        # raised where it is waited for
-                done.put((name, None, error))
-
-    def take() -> tuple:                          # signals do not end a wait on every system,
-        while True:                               # nor one that is just about to begin
-            with contextlib.suppress(queue.Empty):
-                return done.get(timeout=0.1)
-
-    for name in tasks:
-        threading.Thread(target=run, args=(name,), daemon=True).start()
-    results = dict.fromkeys(tasks)                # which keeps their order
-    for name, result, error in (take() for _ in tasks):
-        if error is not None:
-            raise error
-        results[name] = result
-    return results
-
-
-def find_all_servers(options: Any) -> Tuple[Dict[str, ServerEntry], Dict[str, dict]]:
-    """Return how each server of the file is reached; a report on each that cannot be."""
-    servers, reports = {}, {}
-    entries = read_config(options.config)
-    if not entries:
-        raise UsageError(f"{options.config} names no servers")
-    for name, entry in entries.items():
-        reports[name] = {}                        # which keeps their order
-        try:
-            servers[name] = resolve_server(name, entry, options.config, find_variable)
-            options.hidden.update(servers[name].hidden)
-        except UsageError as error:
-            reports[name] = build_unusable_report(
-                name, str(error).replace(f"{options.config}: ", "", 1))
-    return servers, reports
-
-
-def build_prober(options: Any, server: ServerEntry, *observers: Callable[[Exchange], None]
-                 ) -> Prober:
-    """Return what probes one server as the options want it, and tells of each exchange."""
+    `steps` are values for PROBE_STEPS other than those of the options.
+    """
     def observe(exchange: Exchange) -> None:
-        for tell in observers:
-            tell(exchange)
+        for show in observers:
+            show(exchange)
 
-    is_one = isinstance(server.target, str) or bool(options.server or options.command)
+    steps = {**{name: getattr(options, name) for name, _, _ in PROBE_STEPS
+                if hasattr(options, name)}, **steps}
     return Prober(server.target, era=options.era,
                   timeout=min(options.timeout, options.max_time or options.timeout),
                   max_bytes=options.max_bytes, headers={**server.headers, **find_headers(options)},
                   env=server.env, cwd=server.cwd, network=parse_network(options), observe=observe,
-                  guess=not options.no_guess, deep=options.deep and is_one, repeat=options.repeat)
-
-
-def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> None:
-    """Write the files that are asked for, which may be sent on: they have no secrets."""
-    redaction = Redactor(options.hidden)
-    for exchange in exchanges:
-        redaction.learn(exchange)
-    public = change_texts(report, redaction.hide)
-    for path, build in ((options.junit, lambda: format_junit(public)),
-                        (options.html, lambda: format_html(public))):
-        if path is not None:
-            write_file(path, build())
-
-
-def write_file(path: str, text: str) -> None:
-    """Write a text file; raises UsageError where that cannot be done."""
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-
-
-# The headers that are ours; of all others, -v shows the name alone.
-OPEN_HEADERS = "(?i)accept|content-type|user-agent|last-event-id|mcp-.*"
-
-
-def print_exchange(hidden: Dict[str, str], exchange: Exchange) -> None:
-    """Print one exchange on standard error, for -v; credentials are not shown."""
-    lines = [f"> {exchange.method} {exchange.url}"]
-    lines += [f"> {name}: {value if re.fullmatch(OPEN_HEADERS, name) else '***'}"
-              for name, value in exchange.request_headers.items()]
-    lines.append(f"> {shorten(exchange.request_body, 4000)}")
-    if exchange.status is not None:
-        lines.append(f"< HTTP {exchange.status}")
-        lines += [f"< {name}: {value}" for name, value in exchange.headers.items()]
-    lines.append(f"< {shorten(exchange.answer, 4000)}")
-    lines += [f"  {note}" for note in exchange.notes]
-    lines.append(f"  {exchange.seconds * 1000:.1f} ms"
-                 + (f", failed: {exchange.error}" if exchange.error else ""))
-    log_line("\n".join(escape_text(hide_secrets(line, hidden)) for line in lines))
+                  **steps)
 
 
 def run_sse(options: Any) -> int:
@@ -11782,45 +11493,148 @@ def run_sse(options: Any) -> int:
     return 0
 
 
+# ---- options, and the commands that have them
+
+TARGET_HELP = ("a URL; or leave it out and end the line with -- COMMAND ARG... for a stdio server")
+TARGET = option("target", metavar="TARGET", help=TARGET_HELP)
+OPTIONAL_TARGET = option("target", metavar="TARGET", nargs="?", help=TARGET_HELP)
+JSON = option("--json", action="store_true", help="one JSON document; errors too")
+OUTPUT = option("--output", metavar="FILE", help="write the binary part of the result, or else "
+                "its text, to this file")
+ARGUMENTS = option("arguments", nargs="*", default=[], metavar="name=value",
+                   help="an argument, read by the tool's schema; name:=json for JSON")
+ADDRESS = [
+    option("--host", default="127.0.0.1",
+           help="address to listen on (%(default)s; localhost means IPv4)"),
+    option("--port", type=parse_port, default=8000, help="0: a free one (%(default)s)"),
+    option("--stdio", action="store_true", help="serve stdin and stdout, not HTTP"),
+]
+NETWORK = [
+    option("--proxy", metavar="URL", group="proxy", help="reach every host through this proxy "
+           "(none given: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say)"),
+    option("--no-proxy", dest="proxy", group="proxy", action="store_const", const="",
+           help="use no proxy, whatever the environment says"),
+    option("--cacert", metavar="FILE",
+           help="trust the authorities in this PEM file, not the system's"),
+    option("--client-cert", metavar="FILE", help="our certificate, and perhaps its key, for "
+           "servers that want to know us by one (PEM)"),
+    option("--client-key", metavar="FILE", help="the key of --client-cert (PEM)"),
+    option("--insecure", action="store_true", help="check no certificate"),
+]
+# Of every command that has a TARGET: how its server is reached, and what is shown of that.
+SERVER = [
+    JSON,
+    option("--header", action="append", default=[], metavar="'Name: value'",
+           help="send this header; @FILE: one a line (keeps secrets out of ps)"),
+    option("--bearer-env", metavar="NAME",
+           help="send the token that this environment variable holds"),
+    option("--bearer-file", metavar="FILE", help="send the token in this file"),
+    option("--timeout", type=parse_seconds, default=30.0, metavar="S",
+           help="seconds that the server may be silent (%(default)s)"),
+    option("--max-time", type=parse_seconds, metavar="S",
+           help="seconds that all of it may take"),
+    option("-v", "--verbose", action="store_true",
+           help="show each exchange, and what the server logs, on standard error"),
+]
+ERA = option("--era", choices=("auto", "legacy", "modern"), default="auto",
+             help="speak to it in this era only (%(default)s: find out)")
+# Of every command with a client: what the client answers.
+CLIENT = [
+    option("--answer", action="append", default=[], metavar="name=value", help="answer what the "
+           "server asks: a field of its form, or the key of the question; name:=json for JSON"),
+    option("--answers", metavar="FILE", help="answers: a JSON object of these"),
+    option("--root", action="append", default=[], metavar="DIR",
+           help="a folder that the server may know of"),
+    ERA,
+]
+SERVE = [
+    option("target", nargs="?", metavar="TARGET",
+           help="a Python file with a mcpkit.Server (none: the pong server)"),
+    option("--path", default="/mcp", help="path of the endpoint (%(default)s)"),
+    option("--sessions", action="store_true", default=None,
+           help="give legacy clients sessions (none given: as the server says)"),
+    option("--no-sessions", action="store_false", dest="sessions", default=None,
+           help="give legacy clients no sessions"),
+    option("--instance", metavar="NAME", help="begin the ids of sessions with this name and a "
+           "dot, by which a proxy finds their server"),
+    option("--stream", choices=("auto", "always", "never"),
+           help="when answers are event streams"),
+    option("--allow-origin", action="append", default=[], metavar="O",
+           help="let pages of this origin call"),
+    option("--allow-host", action="append", default=[], metavar="H",
+           help="answer to this host name too"),
+    option("--publish", action="store_true", help="tell everybody how to connect: "
+           f"{CATALOG_PATH} and PATH{CARD_PATH}"),
+    option("--public-url", metavar="URL", help="the endpoint as clients reach it, if a proxy "
+           "stands before it (for --publish)"),
+    option("--log", choices=tuple(LOG_FORMATS),
+           help="a line on standard error for each request, without its contents"),
+    option("-v", "--verbose", action="store_true",
+           help="log each request and its answer, shortened"),
+]
+
+
+
+def list_limit_options() -> List[Tuple[tuple, dict]]:
+    """Return an option for each of LIMITS, to which extras may have added."""
+    return [option("--" + name.replace("_", "-"), metavar="N", help=f"{meaning} ({default})",
+                   type=parse_seconds if isinstance(default, float) else parse_count)
+            for name, (default, meaning) in LIMITS.items()]
+
+
+add_command("serve", run_serve, SERVE, ADDRESS, list_limit_options, examples=(
+    "serve", "serve hello.py --port 8001", "serve hello.py --stdio"))
+add_command(
+    "list", run_list, TARGET, SERVER, NETWORK, CLIENT,
+    [option(f"--{name}", action="store_true", help=f"list the {name}") for name, *_ in LISTS],
+    examples=("list http://127.0.0.1:8000/mcp", "list --tools -- python3 server.py"))
+add_command(
+    "call", run_call, TARGET, option("tool", metavar="TOOL"), ARGUMENTS, SERVER, NETWORK, CLIENT,
+    option("--args", metavar="JSON", help="all arguments: JSON, @FILE, or -"), OUTPUT,
+    examples=("call URL greet name=Ada times=2", "call URL greet --args '{\"name\": \"Ada\"}'",
+              "call URL book day:=5 --answer seat=window", "call URL chart --output chart.png",
+              "call greet name=Ada -- python3 server.py"))
+add_command(
+    "read", run_read, TARGET,
+    option("uri", metavar="URI", help="a URI, or a template and its values"),
+    ARGUMENTS, SERVER, NETWORK, CLIENT, OUTPUT,
+    examples=("read URL hello://names", "read URL hello://logo --output logo.png"))
+add_command("prompt", run_prompt, TARGET, option("name", metavar="NAME"), ARGUMENTS, SERVER,
+            NETWORK, CLIENT, examples=("prompt URL introduce name=Ada",))
+add_command(
+    "complete", run_complete, TARGET, option("kind", choices=tuple(REFERENCES)),
+    option("ref", metavar="REF", help="the prompt's name, or the template's URI"),
+    option("argument", metavar="ARGUMENT", help="the argument to be completed"),
+    option("value", metavar="VALUE", help="what is there of it already"),
+    ARGUMENTS, SERVER, NETWORK, CLIENT,
+    examples=("complete URL prompt introduce name A",
+              "complete URL resource 'hello://card/{name}' name A"))
+add_command(
+    "listen", run_listen, TARGET, SERVER, NETWORK, CLIENT,
+    [option(f"--{feature}", action="store_true", help=f"show changes of the list of {feature}")
+     for feature in LIST_CHANGES],
+    option("--uri", action="append", default=[], metavar="U",
+           help="show changes of this resource; none of these: all lists"),
+    examples=("listen URL", "listen URL --tools --uri hello://names"))
+add_command("send", run_send, TARGET, option("method", metavar="METHOD"), option(
+    "params", nargs="?", metavar="JSON", help="params: JSON, @FILE, or -"), SERVER, NETWORK, CLIENT,
+    examples=("send URL tools/list", "send URL tools/call '{\"name\": \"greet\"}'"))
+add_command("probe", run_probe, OPTIONAL_TARGET, SERVER, NETWORK, ERA, option(
+    "--max-bytes", type=parse_count, default=PROBE_ANSWER_BYTES, metavar="N",
+    help="read at most this much of an answer (%(default)s)"), timeout=PROBE_SECONDS,
+    examples=("probe URL", "probe --json -- python3 server.py"))
+add_command("sse", run_sse, option("file", nargs="?", metavar="FILE"),
+            examples=("sse answer.txt", "curl -N URL | mcpkit.py sse"))
+
+EXAMPLES = ("serve hello.py", "list http://127.0.0.1:8000/mcp",
+            "call http://127.0.0.1:8000/mcp greet name=Ada times=2",
+            "call greet name=Ada -- python3 server.py", "probe https://example.com/mcp")
+
+
 # ---- words to options
 
-EXAMPLES = {
-    "": ("serve hello.py", "list http://127.0.0.1:8000/mcp",
-         "call http://127.0.0.1:8000/mcp greet name=Ada times=2",
-         "call greet name=Ada -- python3 server.py", "probe https://example.com/mcp"),
-    "serve": ("serve", "serve hello.py --port 8001 --workers 4", "serve hello.py --stdio"),
-    "list": ("list http://127.0.0.1:8000/mcp", "list notes   (a name that `servers` lists)",
-             "list --tools -- python3 server.py"),
-    "call": ("call URL greet name=Ada times=2", "call URL greet --args '{\"name\": \"Ada\"}'",
-             "call URL book day:=5 --answer seat=window", "call URL chart --output chart.png",
-             "call greet name=Ada -- python3 server.py"),
-    "read": ("read URL hello://names", "read URL hello://logo --output logo.png"),
-    "prompt": ("prompt URL introduce name=Ada",),
-    "complete": ("complete URL prompt introduce name A",
-                 "complete URL resource 'hello://card/{name}' name A"),
-    "listen": ("listen URL", "listen URL --tools --uri hello://names"),
-    "send": ("send URL tools/list", "send URL tools/call '{\"name\": \"greet\"}'"),
-    "login": ("login URL", "login URL --client-id ID --no-browser"),
-    "logout": ("logout URL",),
-    "servers": ("servers", "servers --config mcp.json"),
-    "probe": ("probe URL", "probe --json -- python3 server.py", "probe --config mcp.json"),
-    "record": ("record http://127.0.0.1:8000/mcp --port 8001 --out pong.http",
-               "record --out pong.http -- python3 server.py"),
-    "mock": ("mock pong.http", "mock pong.http --stdio", "mock --fault crlf,other-events",
-             "mock pong.http --fault-rate 0.1 --seed 7", "mock --list-faults"),
-    "replay": ("replay pong.http http://127.0.0.1:8000/mcp",
-               "replay pong.http URL --ignore result.serverInfo --only 3",
-               "replay pong.http --update -- python3 server.py"),
-    "sse": ("sse answer.txt", "curl -N URL | mcpkit.py sse"),
-}
-
-
-# The commands that ask no server themselves.
-WITHOUT_SERVER = (run_serve, run_servers, run_record, run_mock, run_sse)
-
-
-def build_parser(has_target: bool):
-    """Return the argument parser; with `-- COMMAND` or --server there is no TARGET word."""
+def build_parser(has_target: bool) -> Any:
+    """Return the argument parser; with `-- COMMAND` or the like there is no TARGET word."""
     import argparse
 
     class Parser(argparse.ArgumentParser):
@@ -11829,339 +11643,38 @@ def build_parser(has_target: bool):
         def error(self, message: str) -> None:
             raise UsageError(f"{message} (see {self.prog} --help)")
 
-    def describe(name: str, *more: str) -> Dict[str, Any]:
-        lines = ["examples:", *(f"  mcpkit.py {example}" for example in EXAMPLES[name]), *more]
+    def describe(examples: Iterable[str], *more: str) -> Dict[str, Any]:
+        lines = ["examples:", *(f"  mcpkit.py {example}" for example in examples), *more]
         return {"epilog": "\n".join(lines).replace("%", "%%"),
                 "formatter_class": argparse.RawDescriptionHelpFormatter}
 
     codes = ("", "exit codes:", *(f"  {code:<4} {text}" for code, text in EXIT_CODES.items()))
-    parser = Parser(description="The Model Context Protocol in one file.", **describe("", *codes))
+    parser = Parser(description="The Model Context Protocol in one file.",
+                    **describe(EXAMPLES, *codes))
     parser.add_argument("--version", action="version", version=f"mcpkit {__version__}")
     commands = parser.add_subparsers(dest="name_of_command", metavar="COMMAND", required=True)
-    for name, (run, add_options) in COMMANDS.items():
-        command = commands.add_parser(name, help=run.__doc__.rstrip("."), description=run.__doc__,
-                                      **describe(name))
-        command.set_defaults(run=run, command=None, json=False, output=None)
-        if run is run_replay:                     # its first word is no TARGET
-            command.add_argument("file", metavar="FILE", help="a transcript")
-        if run not in WITHOUT_SERVER:
-            # The probe takes a file of servers instead.
-            add_server_options(command, has_target, "?" if run is run_probe else None)
-        if run not in (*WITHOUT_SERVER, run_replay):
-            add_client_options(command)
-        add_options(command)
+    for name, row in COMMANDS.items():
+        text = row.run.__doc__ or ""
+        command = commands.add_parser(name, help=text.rstrip("."), description=text,
+                                      **describe(row.examples))
+        command.set_defaults(run=row.run, target=None, command=None, hidden={}, json=False,
+                             output=None)
+        groups: Dict[str, Any] = defaultdict(command.add_mutually_exclusive_group)
+        for flags, how in list_options(row, has_target):
+            how = dict(how)
+            holder = groups[how.pop("group")] if "group" in how else command
+            holder.add_argument(*flags, **how)
+        command.set_defaults(**row.defaults)
     return parser
 
 
-def add_list_options(command: Any) -> None:
-    """Add what `list` takes."""
-    for option, *_ in LISTS:
-        command.add_argument(f"--{option}", action="store_true", help=f"list the {option}")
-
-
-def add_call_options(command: Any) -> None:
-    """Add what `call` takes."""
-    command.add_argument("tool", metavar="TOOL")
-    command.add_argument("arguments", nargs="*", default=[], metavar="name=value",
-                         help="an argument, read by the tool's schema; name:=json for JSON")
-    command.add_argument("--args", metavar="JSON", help="all arguments: JSON, @FILE, or -")
-    add_output_option(command)
-
-
-def add_output_option(command: Any) -> None:
-    """Add where content goes that is not for the eye."""
-    command.add_argument("--output", metavar="FILE", help="write the binary part of the result, or "
-                         "else its text, to this file")
-
-
-def add_read_options(command: Any) -> None:
-    """Add what `read` takes."""
-    command.add_argument("uri", metavar="URI", help="a URI, or a template and what fills it in")
-    command.add_argument("arguments", nargs="*", default=[], metavar="name=value")
-    add_output_option(command)
-
-
-def add_prompt_options(command: Any) -> None:
-    """Add what `prompt` takes."""
-    command.add_argument("name", metavar="NAME")
-    command.add_argument("arguments", nargs="*", default=[], metavar="name=value")
-
-
-def add_complete_options(command: Any) -> None:
-    """Add what `complete` takes."""
-    command.add_argument("kind", choices=tuple(REFERENCES))
-    command.add_argument("ref", metavar="REF", help="the prompt's name, or the template's URI")
-    command.add_argument("argument", metavar="ARGUMENT", help="the argument to be completed")
-    command.add_argument("value", metavar="VALUE", help="what is there of it already")
-    command.add_argument("arguments", nargs="*", default=[], metavar="name=value",
-                         help="the other arguments, as far as they are known")
-
-
-def add_listen_options(command: Any) -> None:
-    """Add what `listen` takes."""
-    for feature in LIST_CHANGES:
-        command.add_argument(f"--{feature}", action="store_true",
-                             help=f"tell when the list of {feature} has changed")
-    command.add_argument("--uri", action="append", default=[], metavar="U",
-                         help="tell when this resource has changed; none of these: all lists")
-
-
-def add_send_options(command: Any) -> None:
-    """Add what `send` takes."""
-    command.add_argument("method", metavar="METHOD")
-    command.add_argument("params", nargs="?", metavar="JSON", help="params: JSON, @FILE, or -")
-
-
-def add_replay_options(command: Any) -> None:
-    """Add what `replay` takes beside its FILE."""
-    command.add_argument("--ignore", action="append", default=[], metavar="PATH",
-                         help="a member that may differ: result.tools[*].title, or a name wherever "
-                         f"it is (these always may: {', '.join(VOLATILE_MEMBERS)})")
-    command.add_argument("--only", action="append", default=[], type=parse_count, metavar="N",
-                         help="send this exchange only, and the handshake before it")
-    command.add_argument("--update", action="store_true",
-                         help="put the answers that come now into FILE")
-
-
-def add_mock_options(command: Any) -> None:
-    """Add what `mock` takes."""
-    command.add_argument("file", nargs="?", metavar="FILE", help="a transcript (none: the answers "
-                         "of the pong server)")
-    command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    command.add_argument("--port", type=parse_port, default=8000,
-                         help="0: a free one (%(default)s)")
-    command.add_argument("--stdio", action="store_true", help="serve stdin and stdout, not HTTP")
-    command.add_argument("--fault", action="append", default=[], metavar="NAME[,NAME]",
-                         help="answer with these faults")
-    command.add_argument("--fault-rate", type=parse_rate, metavar="R",
-                         help="one of them (none given: of all) at this rate: 0.1, one in ten")
-    command.add_argument("--seed", type=int, metavar="N", help="of the chance at that rate")
-    command.add_argument("--list-faults", action="store_true",
-                         help="print each fault, its case, where it is, and what it does")
-    command.add_argument("--json", action="store_true", help="the list as a JSON document")
-
-
-def add_record_options(command: Any) -> None:
-    """Add what `record` takes."""
-    command.add_argument("upstream", nargs="?", metavar="URL", help="of the server; or leave it "
-                         "out and end the line with -- COMMAND ARG... for a stdio server")
-    command.add_argument("--out", required=True, metavar="FILE", help="where to write it")
-    command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
-    command.add_argument("--port", type=parse_port, default=8000,
-                         help="0: a free one (%(default)s)")
-    add_network_options(command)
-
-
-def add_servers_options(command: Any) -> None:
-    """Add what `servers` takes."""
-    command.add_argument("--config", metavar="FILE", help="look into this file only")
-    command.add_argument("--json", action="store_true", help="one JSON document; errors too")
-
-
-def add_sse_options(command: Any) -> None:
-    """Add what `sse` takes."""
-    command.add_argument("file", nargs="?", metavar="FILE")
-
-
-def parse_seconds(text: str) -> float:
-    """Return a time limit; raises ValueError for what limits nothing."""
-    seconds = float(text)
-    if not 0 < seconds <= 1e9:
-        raise ValueError(text)
-    return seconds
-
-
-def parse_count(text: str) -> int:
-    """Return a limit of bytes or of a number of things."""
-    count = int(text)
-    if not 0 < count <= 2 ** 53:
-        raise ValueError(text)
-    return count
-
-
-def parse_rate(text: str) -> float:
-    """Return how often something is, from 0 (never) to 1 (always)."""
-    rate = float(text)
-    if not 0 <= rate <= 1:
-        raise ValueError(text)
-    return rate
-
-
-def parse_port(text: str) -> int:
-    """Return a TCP port, 0 for any."""
-    port = int(text)
-    if not 0 <= port <= 65535:
-        raise ValueError(text)
-    return port
-
-
-# argparse calls them so when it refuses a value.
-parse_seconds.__name__, parse_count.__name__, parse_port.__name__ = "seconds", "count", "port"
-parse_rate.__name__ = "rate"
-
-
-def add_server_options(command: Any, has_target: bool, times: Optional[str] = None) -> None:
-    """Add what says which server is meant, how it is reached, and what is told of that.
-
-    `times` is how often TARGET is there.
-    """
-    command.set_defaults(target=None, hidden={})
-    if has_target:
-        command.add_argument("target", metavar="TARGET", nargs=times,
-                             help="a URL, or a name that `servers` lists; or leave it out and end "
-                             "the line with -- COMMAND ARG... for a stdio server")
-    command.add_argument("--config", metavar="FILE", help="the file that names the server" + (
-        "; without TARGET all that are in it" if times else ""))
-    command.add_argument("--server", metavar="NAME", help="the server's name, instead of TARGET")
-    command.add_argument("--json", action="store_true", help="one JSON document; errors too")
-    command.add_argument("--header", action="append", default=[], metavar="'Name: value'",
-                         help="send this header; @FILE: one a line (keeps secrets out of ps)")
-    command.add_argument("--bearer-env", metavar="NAME",
-                         help="send the token that this environment variable holds")
-    command.add_argument("--bearer-file", metavar="FILE", help="send the token in this file")
-    command.add_argument("--timeout", type=parse_seconds, default=30.0, metavar="S",
-                         help="seconds that the server may be silent (%(default)s)")
-    command.add_argument("--max-time", type=parse_seconds, metavar="S",
-                         help="seconds that all of it may take")
-    command.add_argument("-v", "--verbose", action="store_true",
-                         help="show each exchange, and what the server logs, on standard error")
-    command.add_argument("--transcript", metavar="FILE",
-                         help="write each request and its answer to this file, without secrets")
-    add_network_options(command)
-
-
-def add_client_options(command: Any) -> None:
-    """Add what says how a client talks to its server."""
-    command.add_argument("--answer", action="append", default=[], metavar="name=value",
-                         help="answer what the server asks: a field of its form, or the key of the "
-                         "question; name:=json for JSON")
-    command.add_argument("--answers", metavar="FILE", help="answers: a JSON object of these")
-    command.add_argument("--root", action="append", default=[], metavar="DIR",
-                         help="a folder that the server may know of")
-    command.add_argument("--era", choices=("auto", "legacy", "modern"), default="auto",
-                         help="speak to it in this era only (%(default)s: find out)")
-
-
-def add_network_options(command: Any) -> None:
-    """Add the options that make a Network."""
-    group = command.add_mutually_exclusive_group()
-    group.add_argument("--proxy", metavar="URL", help="reach every host through this proxy "
-                       "(none given: as HTTP_PROXY, HTTPS_PROXY and NO_PROXY say)")
-    group.add_argument("--no-proxy", dest="proxy", action="store_const", const="",
-                       help="use no proxy, whatever the environment says")
-    command.add_argument("--cacert", metavar="FILE",
-                         help="trust the authorities in this PEM file, not the system's")
-    command.add_argument("--client-cert", metavar="FILE", help="our certificate, and perhaps its "
-                         "key, for servers that want to know us by one (PEM)")
-    command.add_argument("--client-key", metavar="FILE", help="the key of --client-cert (PEM)")
-    command.add_argument("--insecure", action="store_true", help="check no certificate")
-
-
-def add_probe_options(command: Any) -> None:
-    """Add what the probe takes."""
-    command.set_defaults(timeout=PROBE_SECONDS)
-    command.add_argument("--max-bytes", type=parse_count, default=PROBE_ANSWER_BYTES, metavar="N",
-                         help="read at most this much of an answer (%(default)s)")
-    command.add_argument("--deep", action="store_true",
-                         help=f"try {len(RULES)} rules of the specification too, right and wrong "
-                         "requests that change nothing")
-    command.add_argument("--repeat", type=parse_count, default=0, metavar="N",
-                         help="send the era's cheapest requests N times each, and tell how long "
-                         "they take")
-    command.add_argument("--junit", metavar="FILE", help="write the report as JUnit XML")
-    command.add_argument("--html", metavar="FILE", help="write the report as a web page")
-    command.add_argument("--curl", action="store_true",
-                         help="print each request as a curl command; secrets are variables in it")
-    command.add_argument("--no-guess", action="store_true",
-                         help="look for no other endpoint where the URL is none")
-
-
-def add_login_options(command: Any) -> None:
-    """Add what `login` takes."""
-    command.add_argument("--client-id", metavar="ID", help="of a client that is registered with "
-                         "the server's issuer (none: register one)")
-    command.add_argument("--client-secret-env", metavar="NAME",
-                         help="the environment variable with the secret of that client")
-    command.add_argument("--key-file", metavar="FILE", help="the P-256 key of that client (PEM), "
-                         "which signs in the place of a secret, by the openssl program")
-    command.add_argument("--issuer", metavar="URL", help="where that client is registered, and "
-                         "nowhere else (none: the first issuer that the server names)")
-    command.add_argument("--client-metadata-url", metavar="URL",
-                         help="of a document that describes the client, for issuers that read it")
-    command.add_argument("--grant", choices=list(GRANTS)[:3],
-                         default="authorization_code", help="how to get a token: %(default)s has a "
-                         "person log in, the others need none")
-    command.add_argument("--assertion-file", metavar="FILE",
-                         help="the token that --grant jwt_bearer presents")
-    command.add_argument("--exchange", metavar="URL", help="have the identity provider with this "
-                         "token endpoint exchange that token first")
-    command.add_argument("--exchange-client", metavar="ID",
-                         help="our client id there (none: that of --client-id)")
-    command.add_argument("--exchange-secret-env", metavar="NAME",
-                         help="the environment variable with its secret")
-    command.add_argument("--scope", action="append", default=[], metavar="SCOPE",
-                         help="ask for this scope (none: for what the server proposes)")
-    command.add_argument("--no-browser", action="store_true",
-                         help="print the URL of the login, and take its answer from you")
-    command.add_argument("--dpop", action="store_true",
-                         help="bind the token to a key of this machine, by the openssl program")
-
-
-def add_serve_options(command: Any) -> None:
-    """Add what `serve` takes; each limit of a server is an option."""
-    import argparse
-    command.add_argument("target", nargs="?", metavar="TARGET",
-                         help="a Python file with a mcpkit.Server (none: the pong server)")
-    command.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s; "
-                         "localhost means IPv4)")
-    command.add_argument("--port", type=parse_port, default=8000,
-                         help="0: a free one (%(default)s)")
-    command.add_argument("--path", default="/mcp", help="path of the endpoint (%(default)s)")
-    command.add_argument("--stdio", action="store_true", help="serve stdin and stdout, not HTTP")
-    command.add_argument("--sessions", action=argparse.BooleanOptionalAction,
-                         help="give legacy clients sessions, or none (as the server says)")
-    command.add_argument("--instance", metavar="NAME", help="begin the ids of sessions with this "
-                         "name and a dot, by which a proxy finds their server")
-    command.add_argument("--workers", type=parse_count, metavar="N",
-                         help="serve with N processes (SIGHUP begins them anew)")
-    command.add_argument("--state", metavar="FILE",
-                         help="keep tasks in this file, also when the server ends")
-    command.add_argument("--stream", choices=("auto", "always", "never"),
-                         help="when answers are event streams")
-    command.add_argument("--allow-origin", action="append", default=[], metavar="O",
-                         help="let pages of this origin call")
-    command.add_argument("--allow-host", action="append", default=[], metavar="H",
-                         help="answer to this host name too")
-    command.add_argument("--token-env", metavar="NAME", help="let in only callers with the token "
-                         "that this environment variable holds")
-    command.add_argument("--token-file", metavar="FILE",
-                         help="let in only callers with one of the tokens in it, one a line")
-    command.add_argument("--publish", action="store_true", help="tell everybody how to connect: "
-                         f"{CATALOG_PATH} and PATH{CARD_PATH}")
-    command.add_argument("--public-url", metavar="URL", help="the endpoint as clients reach it, "
-                         "where a proxy stands before it (for --publish)")
-    command.add_argument("--log", choices=tuple(LOG_FORMATS),
-                         help="a line on standard error for each request, without its contents")
-    command.add_argument("-v", "--verbose", action="store_true",
-                         help="log each request and its answer, shortened")
-    for name, (default, meaning) in LIMITS.items():
-        kind = parse_seconds if isinstance(default, float) else parse_count
-        command.add_argument("--" + name.replace("_", "-"), type=kind, metavar="N",
-                             help=f"{meaning} ({default})")
-
-
-# The commands: what runs each, and what adds the options that it alone has.
-COMMANDS = {
-    "serve": (run_serve, add_serve_options), "list": (run_list, add_list_options),
-    "call": (run_call, add_call_options), "read": (run_read, add_read_options),
-    "prompt": (run_prompt, add_prompt_options), "complete": (run_complete, add_complete_options),
-    "listen": (run_listen, add_listen_options), "send": (run_send, add_send_options),
-    "login": (run_login, add_login_options), "logout": (run_logout, _ignore),
-    "servers": (run_servers, add_servers_options), "probe": (run_probe, add_probe_options),
-    "record": (run_record, add_record_options), "replay": (run_replay, add_replay_options),
-    "mock": (run_mock, add_mock_options),
-    "sse": (run_sse, add_sse_options),
-}
+def list_options(row: Command, has_target: bool) -> List[Tuple[tuple, dict]]:
+    """Return the rows of a command's options, without TARGET if something else names the server."""
+    rows: List[Tuple[tuple, dict]] = []
+    for part in row.options:
+        part = part() if callable(part) else part
+        rows += part if isinstance(part, list) else [part]
+    return [part for part in rows if has_target or part not in (TARGET, OPTIONAL_TARGET)]
 
 
 def parse_command_line(words: List[str]) -> Any:
@@ -12172,10 +11685,12 @@ def parse_command_line(words: List[str]) -> Any:
         words, command = words[:end], words[end + 1:]
         if not command:
             raise UsageError("after -- comes the command of a stdio server")
-    has_name = any(word == "--server" or word.startswith("--server=") for word in words)
-    if has_name and command is not None:
-        raise UsageError("there are both --server and -- COMMAND: which one is it")
-    parser = build_parser(has_target=command is None and not has_name)
+    given = [name for name in TARGET_OPTIONS
+             if any(word == name or word.startswith(name + "=") for word in words)]
+    given += ["-- COMMAND"] if command is not None else []
+    if len(given) > 1:
+        raise UsageError(f"there are both {' and '.join(given)}: which one is it")
+    parser = build_parser(has_target=not given)
     # argparse takes optional words in one run only; those after an option come back as rest.
     options, rest = parser.parse_known_args(words)
     unknown = [word for word in rest if word[:1] == "-" and word != "-"]
@@ -12186,9 +11701,8 @@ def parse_command_line(words: List[str]) -> Any:
     elif rest:
         parser.error(f"unknown words: {' '.join(unknown or rest)}" + (
             "" if unknown else "; the command of a stdio server comes after --"))
-    if (command is not None or has_name) and "://" in getattr(options, "tool", ""):
-        parser.error("there are both a URL and "
-                     f"{'--server' if has_name else '-- COMMAND'}: which one is it")
+    if given and "://" in getattr(options, "tool", ""):
+        parser.error(f"there are both a URL and {given[0]}: which one is it")
     options.command = command
     return options
 
@@ -12216,12 +11730,6 @@ def exit_on_signals() -> None:
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
-
-
-def flush_out() -> None:
-    """Have standard output written, if there is one."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
 
 
 def main(words: Optional[List[str]] = None) -> int:
@@ -12254,7 +11762,7 @@ def main(words: Optional[List[str]] = None) -> int:
 
 
 def end_process(code: int) -> None:
-    """End this process, shortly even where threads or exit hooks of a server's file hold it up."""
+    """End this process, shortly even if threads or exit hooks of a server's file hold it up."""
     if OUTLIVING:
         def serve() -> None:
             OUTLIVING.pop()()
@@ -12335,7 +11843,7 @@ class Auth:
         if resource is not None:
             split_resource(resource)
 
-    def check_scope_names(self, scopes: Collection[str]) -> Tuple[str, ...]:
+    def parse_scopes(self, scopes: Collection[str]) -> Tuple[str, ...]:
         """Return the scopes of an item; raises UsageError for what no scope can be."""
         return check_scope_names(scopes)
 
@@ -12681,6 +12189,38 @@ def parse_introspection(answer: dict, name: str) -> Optional[Principal]:
     claims = types.MappingProxyType({"aud": (), **answer})
     return Principal(next(name for name in names if isinstance(name, str) and name),
                      frozenset(scope.split() if isinstance(scope, str) else ()), claims)
+
+
+# ---- tokens of `serve`
+
+def require_tokens(options: Any) -> Optional[Callable[[Server], None]]:
+    """Return what lets in only callers with a token of --token-env or --token-file, if given."""
+    sources = {}
+    if options.token_env is not None:
+        sources[f"the variable {options.token_env}"] = os.environ.get(options.token_env, "")
+    if options.token_file is not None:
+        sources[f"the file {options.token_file}"] = read_input("@" + options.token_file)
+    tokens: List[str] = []
+    for name, text in sources.items():
+        lines = [line.strip() for line in text.splitlines()]
+        found = [line for line in lines if line and not line.startswith("#")]
+        if not found:
+            raise UsageError(f"{name} holds no token: put one a line there, say the output of "
+                             "python3 -c 'import secrets; print(secrets.token_urlsafe())'")
+        tokens += found
+    if tokens and options.stdio:
+        raise UsageError("--stdio asks nobody for a token: whoever starts the server may use it")
+    return (lambda server: setattr(server, "auth", Auth.bearer(tokens))) if tokens else None
+
+
+__all__ += ["Auth", "Principal"]
+SERVE_STEPS.append(require_tokens)
+add_options(
+    "serve",
+    option("--token-env", metavar="NAME", help="let in only callers with the token that this "
+           "environment variable holds"),
+    option("--token-file", metavar="FILE",
+           help="let in only callers with one of the tokens in it, one a line"))
 
 
 # =============================================================================================
@@ -13504,6 +13044,22 @@ def write_task(run: Callable, task: Task) -> None:
         (task.id, task.is_finished, task.updated, task.expires, encode_json(task._asdict())))
 
 
+# ---- tasks of `serve`
+
+def change_tasks(options: Any) -> Callable[[Server], None]:
+    """Return what has the tasks of a server kept as the options of `serve` say."""
+    def change(server: Server) -> None:
+        server.tasks.limits = server.limits
+        if options.state is not None:
+            server.keep_tasks(options.state)
+    return change
+
+
+SERVE_STEPS.append(change_tasks)
+add_options("serve", option("--state", metavar="FILE",
+                            help="keep tasks in this file, also when the server ends"))
+
+
 # =============================================================================================
 # 22. WORKERS
 # =============================================================================================
@@ -13782,6 +13338,8 @@ def has_terminal() -> bool:
         return True
     except OSError:
         return False
+add_options("serve", option("--workers", type=parse_count, metavar="N",
+                            help="serve with N processes (SIGHUP replaces them)"))
 
 
 # =============================================================================================
@@ -14979,6 +14537,116 @@ class Signer:
         return done.stdout
 
 
+# ---- commands
+
+def find_url(options: Any) -> str:
+    """Return the URL of a command that is for HTTP only."""
+    target = find_server(options).target
+    if not isinstance(target, str) or not is_http_url(target):
+        raise UsageError("a login is for a server at an http or https URL")
+    return target
+
+
+def find_login_means(options: Any, network: Network) -> dict:
+    """Return how a command reaches issuers, and where it keeps their tokens."""
+    return {"store": TokenFile(), "timeout": options.timeout,
+            "send": functools.partial(send_once, network=network)}
+
+
+def use_stored_login(options: Any) -> dict:
+    """Return what a command's client needs to use the tokens of a login."""
+    network = Network(*(getattr(options, name) for name in Network._fields))
+    return {"auth": OAuth(grant="stored", **find_login_means(options, network))}
+
+
+def run_login(options: Any) -> int:
+    """Log in to a server, so that all commands may use it."""
+    url, headers, network = find_url(options), find_headers(options), parse_network(options)
+    auth = OAuth(client_id=options.client_id, client_secret=find_secret(options.client_secret_env),
+                 key_file=options.key_file, issuer=options.issuer, grant=options.grant,
+                 assertion=find_assertion(options, network),
+                 client_metadata_url=options.client_metadata_url, scopes=options.scope,
+                 authorize=ask_for_redirect if options.no_browser else None, dpop=options.dpop,
+                 **find_login_means(options, network))
+    auth.log_out(url)
+    with Client(url, headers=headers, era=options.era, timeout=options.timeout, auth=auth,
+                network=network, observe=find_observer(options)):
+        record = auth.log_in(url)
+    if options.json:
+        print_json({"issuer": record.issuer, "resource": record.resource,
+                    "scopes": list(record.granted), "expiresAt": record.expires_at})
+    else:
+        scopes = f", scopes {' '.join(record.granted)}" if record.granted else ""
+        print_text(f"logged in to {record.resource} by {record.issuer}{scopes}")
+    return 0
+
+
+def find_assertion(options: Any, network: Network) -> Union[str, TokenExchange, None]:
+    """Return what `login` presents for the grant jwt_bearer, None if there is nothing."""
+    if options.assertion_file is None:
+        if options.exchange is not None:
+            raise UsageError("--exchange exchanges the token in --assertion-file, which is missing")
+        return None
+    token = read_input("@" + options.assertion_file).strip()
+    if options.exchange is None:
+        return token
+    return TokenExchange(options.exchange, token, options.exchange_client or options.client_id,
+                         find_secret(options.exchange_secret_env), timeout=options.timeout,
+                         send=functools.partial(send_once, network=network))
+
+
+def ask_for_redirect(url: str) -> str:
+    """Have a person log in with a browser that is elsewhere, and paste where it ended up."""
+    log_line(f"Open this URL in a browser, and log in:\n\n{url}\n\nThe browser then goes to a page "
+             f"that does not load, {DEFAULT_REDIRECT}?...\nPaste the URL of that page here:")
+    answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
+    if not answer:
+        raise UsageError("no URL was pasted, so nobody is logged in")
+    return answer
+
+
+def run_logout(options: Any) -> int:
+    """Forget the tokens of a login."""
+    count = OAuth(store=TokenFile()).log_out(find_url(options))
+    print_text("logged out" if count else "nobody was logged in")
+    return 0
+
+
+__all__ += ["GrantError", "OAuth", "TokenExchange", "TokenFile"]
+CLIENT_STEPS.append(use_stored_login)
+LOGIN = [
+    option("--client-id", metavar="ID", help="of a client that is registered with the server's "
+           "issuer (none: register one)"),
+    option("--client-secret-env", metavar="NAME",
+           help="the environment variable with the secret of that client"),
+    option("--key-file", metavar="FILE", help="the P-256 key of that client (PEM), which signs in "
+           "the place of a secret, by the openssl program"),
+    option("--issuer", metavar="URL", help="where that client is registered, and nowhere else "
+           "(none: the first issuer that the server names)"),
+    option("--client-metadata-url", metavar="URL",
+           help="of a document that describes the client, for issuers that read it"),
+    option("--grant", choices=list(GRANTS)[:3], default="authorization_code", help="how to get a "
+           "token: %(default)s has a person log in, the others need none"),
+    option("--assertion-file", metavar="FILE",
+           help="the token that --grant jwt_bearer presents"),
+    option("--exchange", metavar="URL", help="have the identity provider with this token endpoint "
+           "exchange that token first"),
+    option("--exchange-client", metavar="ID",
+           help="our client id there (none: that of --client-id)"),
+    option("--exchange-secret-env", metavar="NAME",
+           help="the environment variable with its secret"),
+    option("--scope", action="append", default=[], metavar="SCOPE",
+           help="ask for this scope (none: for what the server proposes)"),
+    option("--no-browser", action="store_true",
+           help="print the URL of the login, and take its answer from you"),
+    option("--dpop", action="store_true",
+           help="bind the token to a key of this machine, by the openssl program"),
+]
+add_command("login", run_login, TARGET, SERVER, NETWORK, ERA, LOGIN,
+            examples=("login URL", "login URL --client-id ID --no-browser"))
+add_command("logout", run_logout, TARGET, SERVER, NETWORK, examples=("logout URL",))
+
+
 # =============================================================================================
 # 25. CONFIGURATION FILES
 # =============================================================================================
@@ -15004,21 +14672,6 @@ URL_MEMBERS = ("url", "serverUrl", "httpUrl")
 # What `type` says, in small letters alone, to the kind of server.
 SERVER_KINDS = {"stdio": "stdio", "local": "stdio", "http": "http", "streamablehttp": "http",
                 "sse": "http", "remote": "http"}
-MIN_SECRET = 6                     # what is shorter is no secret, and may be part of any word
-MAX_SHORTENED = 10_000             # characters of a text in which something was shortened
-
-
-class ServerEntry(NamedTuple):
-    """How one server is reached, in the words of Client: `target` is a URL, or a command.
-
-    `hidden` has what must not be shown, to what is shown in its place.
-    """
-
-    target: Union[str, List[str]]
-    headers: Headers = {}
-    env: Dict[str, str] = {}
-    cwd: Optional[str] = None
-    hidden: Dict[str, str] = {}
 
 
 def parse_config(data: bytes, source: str, folder: str = "") -> Dict[str, Any]:
@@ -15173,34 +14826,6 @@ def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
     return re.sub(_VARIABLE, replace, value)
 
 
-def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
-    """Return a text, or a JSON value with the texts in it, in which no secret is left."""
-    def hide(text: str) -> str:
-        for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
-            if len(secret) >= MIN_SECRET:
-                text = hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])
-        return text
-    return change_texts(value, hide)
-
-
-def hide_start(text: str, secret: str, name: str) -> str:
-    """Return a text without the beginning of a secret, where `shorten` has cut the rest off."""
-    if len(text) > MAX_SHORTENED:
-        return text
-    pattern = re.escape(secret[:MIN_SECRET]) + r".*?\.\.\."
-    return re.sub(pattern, lambda match: (
-        name + "..." if secret.startswith(match.group()[:-3]) else match.group()), text)
-
-
-def change_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a JSON value with its texts changed; names of members stay."""
-    if isinstance(value, list):
-        return [change_texts(part, change) for part in value]
-    if isinstance(value, dict):
-        return {name: change_texts(part, change) for name, part in value.items()}
-    return change(value) if isinstance(value, str) else value
-
-
 def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
     """Return a server's name, kind, source, and the host or program, which are no secrets."""
     try:
@@ -15214,6 +14839,181 @@ def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
     where = (match.group(1) if match else "") if kind == "http" else (
         re.split(r"[\\/]", str(command))[-1].split(" ")[0])
     return {"name": name, "kind": kind, "where": where, "source": source}
+
+
+# ---- commands
+
+def find_configured(options: Any, name: str) -> Optional[ServerEntry]:
+    """Return the server that a configuration file names, None for a target that is no name."""
+    if options.server is None and "://" in name:
+        if options.config is not None:
+            raise UsageError("--config goes with the name of a server in it, not with a URL")
+        return None
+    name, names = options.server or name, []
+    for source in find_config_files(options.config):
+        servers = read_config(source)
+        if name in servers:
+            return resolve_server(name, servers[name], source, find_variable)
+        names += servers
+    if options.server is not None or options.config is not None:
+        where = options.config or "any configuration file"
+        raise UsageError(f"there is no server {shorten(name)} in {where}"
+                         + find_similar(name, names))
+    if is_endpoint(options, name):
+        return None
+    raise target_error("a URL, or the name of a server in a configuration file", name, names)
+
+
+def find_variable(name: str) -> Optional[str]:
+    """Return a variable of a configuration file: of the environment, or of some editors."""
+    known = {"workspaceFolder": os.getcwd(), "userHome": os.path.expanduser("~")}
+    try:
+        return known.get(name, os.environ.get(name))
+    except UnicodeError:                          # half a character, as JSON may have: no name
+        return None
+
+
+def find_config_files(given: Optional[str] = None) -> List[str]:
+    """Return the files to look for servers in: the given one, or all that there are."""
+    settings = {"win32": os.environ.get("APPDATA", "~"), "darwin": "~/Library/Application Support"}
+    folder = settings.get(sys.platform, os.environ.get("XDG_CONFIG_HOME", "~/.config"))
+    files = [*PROJECT_FILES, *(name.format(settings=folder) for name in USER_FILES)]
+    return [name for name in files if os.path.isfile(os.path.expanduser(name))
+            ] if given is None else [given]
+
+
+def read_config(source: str) -> Dict[str, Any]:
+    """Return the servers in a configuration file, by name."""
+    try:
+        with open(os.path.expanduser(source), "rb") as file:
+            return parse_config(file.read(), source, os.getcwd())
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read: {error.strerror}") from None
+
+
+def run_servers(options: Any) -> int:
+    """List the servers in configuration files: each name can be a TARGET."""
+    rows: List[Dict[str, str]] = []
+    for source in find_config_files(options.config):
+        try:
+            rows += [describe_server(str(name), entry, source)
+                     for name, entry in read_config(source).items()]
+        except UsageError as error:
+            if options.config is not None:
+                raise
+            log_line(f"mcpkit: {error}")
+    if options.json:
+        print_json({"servers": rows})
+        return 0
+    for row in rows:
+        print_text("  ".join(f"{shorten(row[member]):<{width}}" for member, width in (
+            ("name", 20), ("kind", 8), ("where", 24), ("source", 0))).rstrip())
+    return 0
+
+
+MAX_PROBES = 16                    # at the same time, of the servers in one file
+
+
+def probe_file(options: Any, exchanges: List[Exchange]) -> Optional[dict]:
+    """Return one report on all servers of a configuration file, probed side by side.
+
+    None if the command names one server.
+    """
+    if options.config is None or options.target or options.server or options.command:
+        return None
+    started, probers = time.monotonic(), {}
+    servers, reports = find_all_servers(options)
+    seen: Dict[str, List[Exchange]] = {name: [] for name in servers}
+    show = find_observer(options)
+
+    def run(name: str) -> dict:
+        # Rules may start a stdio server again and again, and a file has many servers.
+        steps = {} if isinstance(servers[name].target, str) else {"deep": False}
+        steps = {step: value for step, value in steps.items() if hasattr(options, step)}
+        probers[name] = build_prober(options, servers[name], seen[name].append, show, **steps)
+        return probers[name].run()
+
+    try:
+        found = run_together({name: functools.partial(run, name) for name in servers})
+    except BaseException:                         # a signal: no server may outlive us
+        run_together({name: prober.close for name, prober in probers.items()})
+        raise
+    for name, report in found.items():
+        reports[name] = {**report, "target": name}
+        exchanges += seen[name]
+    return join_reports(options.config, reports, (time.monotonic() - started) * 1000)
+
+
+def run_together(tasks: Dict[str, Callable[[], Any]]) -> Dict[str, Any]:
+    """Return what each task returns, by name; they run in threads that hold up no exit."""
+    done: Any = queue.Queue()
+    slots = threading.Semaphore(MAX_PROBES)
+
+    def run(name: str) -> None:
+        with slots:
+            try:
+                done.put((name, tasks[name](), None))
+            except BaseException as error:        # raised where it is waited for
+                done.put((name, None, error))
+
+    def take() -> tuple:                          # signals do not end a wait on every system,
+        while True:                               # nor one that is just about to begin
+            with contextlib.suppress(queue.Empty):
+                return done.get(timeout=0.1)
+
+    for name in tasks:
+        threading.Thread(target=run, args=(name,), daemon=True).start()
+    results = dict.fromkeys(tasks)                # which keeps their order
+    for name, result, error in (take() for _ in tasks):
+        if error is not None:
+            raise error
+        results[name] = result
+    return results
+
+
+def find_all_servers(options: Any) -> Tuple[Dict[str, ServerEntry], Dict[str, dict]]:
+    """Return how each server of the file is reached; a report on each that cannot be."""
+    servers, reports = {}, {}
+    entries = read_config(options.config)
+    if not entries:
+        raise UsageError(f"{options.config} names no servers")
+    for name, entry in entries.items():
+        reports[name] = {}                        # which keeps their order
+        try:
+            servers[name] = resolve_server(name, entry, options.config, find_variable)
+            options.hidden.update(servers[name].hidden)
+        except UsageError as error:
+            reports[name] = build_unusable_report(
+                name, str(error).replace(f"{options.config}: ", "", 1))
+    return servers, reports
+
+
+def build_unusable_report(name: str, fault: str) -> dict:
+    """Return the report on a server whose entry in a configuration file is not valid."""
+    texts = {"message": fault, "hint": "fix its entry, or set what it needs"}
+    return {"target": name, "endpoint": None, "verdict": "fail", "eras": {},
+            "checks": [{"id": "configuration", "status": "fail", "spec": "", **texts}],
+            "headline": {"layer": "configuration", **texts},
+            "layers": [{"name": "configuration", "status": "fail", "ms": None, **texts}],
+            "trail": [], "requests": 0, "elapsedMs": 0}
+
+
+def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
+    """Return one report on all servers of a configuration file: its verdict is the worst."""
+    return {"target": source,
+            "verdict": max((report["verdict"] for report in reports.values()), key=VERDICTS.index),
+            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
+            "elapsedMs": round(ms)}
+
+
+CONFIG = option("--config", metavar="FILE", help="the file that names the server; `probe` without "
+                "TARGET takes all that are in it")
+TARGETS.append(find_configured)
+TARGET_OPTIONS.append("--server")
+PROBERS.append(probe_file)
+SERVER += [CONFIG, option("--server", metavar="NAME", help="the server's name, instead of TARGET")]
+add_command("servers", run_servers, CONFIG, JSON,
+            examples=("servers", "servers --config mcp.json"))
 
 
 # =============================================================================================
@@ -16093,6 +15893,9 @@ def probe_deep(prober: Prober, _: Any) -> None:
 
 
 PROBE_STEPS.append(("deep", False, probe_deep))
+add_options("probe", option(
+    "--deep", action="store_true", help=f"try {len(RULES)} rules of the specification too, right "
+    "and wrong requests that change nothing"))
 
 
 # =============================================================================================
@@ -16456,6 +16259,8 @@ def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> st
 # The endpoint has to be found before its rules are tried.
 PROBE_STEPS[:0] = [("guess", True, probe_elsewhere), ("tokens", True, probe_tokens)]
 PROBE_STEPS.append(("deep", False, probe_card))
+add_options("probe", option("--no-guess", dest="guess", action="store_false",
+                            help="look for no other endpoint if there is none at the URL"))
 
 
 # =============================================================================================
@@ -16649,27 +16454,41 @@ def time_method(prober: Prober, client: Client, method: str, times: int, timings
             timings[method] = rank_seconds(seconds)
 
 
-def build_unusable_report(name: str, fault: str) -> dict:
-    """Return the report on a server whose entry in a configuration file is not valid."""
-    texts = {"message": fault, "hint": "fix its entry, or set what it needs"}
-    return {"target": name, "endpoint": None, "verdict": "fail", "eras": {},
-            "checks": [{"id": "configuration", "status": "fail", "spec": "", **texts}],
-            "headline": {"layer": "configuration", **texts},
-            "layers": [{"name": "configuration", "status": "fail", "ms": None, **texts}],
-            "trail": [], "requests": 0, "elapsedMs": 0}
-
-
-def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
-    """Return one report on all servers of a configuration file: its verdict is the worst."""
-    return {"target": source,
-            "verdict": max((report["verdict"] for report in reports.values()), key=VERDICTS.index),
-            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
-            "elapsedMs": round(ms)}
-
-
 PROBE_STEPS.append(("repeat", 0, probe_times))
 REPORTS.update(junit=format_junit, html=format_html)
 __all__ += ["format_html", "format_junit"]
+
+
+# ---- options of `probe`
+
+def write_reports(options: Any, report: dict, exchanges: List[Exchange]) -> List[str]:
+    """Write the files that are asked for; return the requests as curl commands for --curl.
+
+    The files may be sent on, so they have no secrets.
+    """
+    redactor = Redactor(options.hidden)
+    for exchange in exchanges:
+        redactor.learn(exchange)
+    for name, build in REPORTS.items():
+        path = getattr(options, name)
+        if path is not None:
+            write_file(path, build(change_texts(report, redactor.hide)))
+    if not options.curl:
+        return []
+    report["curl"] = [hide_secrets(format_curl(exchange), options.hidden)
+                      for exchange in exchanges if exchange.method != "stdio"]
+    return report["curl"]
+
+
+PROBE_OUTPUTS.append(write_reports)
+add_options(
+    "probe",
+    option("--repeat", type=parse_count, default=0, metavar="N", help="send the era's cheapest "
+           "requests N times each, and show how long they take"),
+    option("--junit", metavar="FILE", help="write the report as JUnit XML"),
+    option("--html", metavar="FILE", help="write the report as a web page"),
+    option("--curl", action="store_true",
+           help="print each request as a curl command; secrets are variables in it"))
 
 
 # =============================================================================================
@@ -16727,17 +16546,7 @@ def find_title_of(exchange: Exchange) -> str:
 
 # ---- secrets
 
-# Headers whose values let somebody in.
-SECRET_HEADERS = ("(?i)authorization|cookie|token|secret|password|session-id|api-?key|credential"
-                  "|dpop")
 PLACEHOLDER = r"<(?:secret|session)-([0-9]{1,9})>"
-
-
-def split_credentials(value: str) -> Tuple[str, str]:
-    """Return the scheme in the value of a secret header, with a space, and what is secret."""
-    scheme, separator, secret = value.rpartition(" ")
-    is_plain = separator and "," not in value and "=" not in scheme
-    return (scheme + separator, secret) if is_plain else ("", value)
 
 
 class Redactor:
@@ -17292,6 +17101,9 @@ class Substitutions:
         if isinstance(value, list):
             return [self._replace(part) for part in value]
         return self._texts.get(value, value) if isinstance(value, str) else value
+
+
+__all__ += ["format_transcript", "parse_transcript"]
 
 
 # =============================================================================================
@@ -19043,6 +18855,184 @@ def end_child(child: Any) -> None:
             end()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(2.0)
+
+
+# ---- commands
+
+def run_replay(options: Any) -> int:
+    """Send the requests of a transcript to a server again, and show what is different."""
+    exchanges = read_transcript(options.file)
+    for number in options.only:
+        if number > len(exchanges):
+            raise UsageError(f"--only {number}: there are {len(exchanges)} exchanges in "
+                             f"{options.file}")
+    target = open_replay_target(options, exchanges)
+    with contextlib.closing(target):
+        replayer = Replayer(exchanges, target, options.only)
+        replayed = replayer.run()
+    answers = [one.now for one in replayed if one.now is not None]
+    for exchange in answers if options.verbose else ():
+        print_exchange(options.hidden, exchange)
+    if options.transcript is not None:
+        write_file(options.transcript, format_transcript(answers, options.hidden) + "\n")
+    is_ignored = build_ignored(options.ignore)
+    found = [(one, None if one.now is None else compare_answers(one.was, one.now, is_ignored))
+             for one in replayed]
+    if options.update:
+        write_file(options.file, format_transcript(update_exchanges(
+            exchanges, replayed, replayer.carried), options.hidden) + "\n")
+    print_replay(found, options)
+    return 1 if any(differences for _, differences in found) else 0
+
+
+def read_transcript(path: str) -> List[Exchange]:
+    """Return the exchanges in a file; raises UsageError if it has none."""
+    try:
+        exchanges = parse_transcript(read_input("@" + path))
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+    if not exchanges:
+        raise UsageError(f"{path} has no exchanges: each begins with ### and a title")
+    return exchanges
+
+
+def open_replay_target(options: Any, exchanges: List[Exchange]) -> Any:
+    """Return the server of a command, as a Replayer wants it."""
+    server = find_server(options)
+    deadline = time.monotonic() + (options.max_time or LISTEN_SECONDS)
+    if not isinstance(server.target, str):
+        return StdioTarget(server.target, server.env, server.cwd, options.timeout, deadline)
+    if not is_http_url(server.target):
+        raise UsageError(f"not an http or https URL: {shorten(server.target)}")
+    headers = {**server.headers, **find_headers(options)}
+    return HTTPTarget(server.target, headers, parse_network(options), exchanges, options.timeout,
+                      deadline)
+
+
+def print_replay(found: List[Tuple[Replayed, Optional[List[Difference]]]], options: Any) -> None:
+    """Print what is different, an exchange after the other."""
+    counts = {"the same": 0, "different": 0, "not sent": 0}
+    rows = []
+    for (number, was, _), differences in found:
+        outcome = "not sent" if differences is None else "different" if differences else "the same"
+        counts[outcome] += 1
+        title = was.title or find_title_of(was)
+        rows.append({"number": number, "title": title, "outcome": outcome, "differences": [
+            {"path": path, **{name: value for name, value in (("was", before), ("is", after))
+                              if value is not ABSENT}}
+            for path, before, after in differences or ()]})
+        if not options.json:
+            print_text(f"{number} \u00b7 {shorten(title)}: {outcome}")
+            for difference in differences or ():
+                print_text(hide_secrets(f"  {difference}", options.hidden))
+    if options.json:
+        print_json({"same": not counts["different"], "exchanges": rows})
+        return
+    print_text(f"{len(found)} exchange{'s' * (len(found) != 1)}: " + ", ".join(
+        f"{count} {outcome}" for outcome, count in counts.items() if count))
+
+
+def run_mock(options: Any) -> int:
+    """Serve the answers of a transcript, or those of pong, with faults if they are wanted."""
+    if options.list_faults:
+        return print_faults(options.json)
+    names = [name for given in options.fault for name in given.split(",") if name]
+    faults = find_faults(names, options.stdio)
+    if options.fault_rate is not None and not faults:
+        where = ("both", "stdio" if options.stdio else "HTTP")
+        faults = [fault for fault in FAULTS.values() if fault.where in where]
+    path = "/mcp"
+    if options.file is None:
+        source = functools.partial(answer_by_server, build_pong_server())
+    else:
+        exchanges = read_transcript(options.file)
+        path = urllib.parse.urlsplit(next((exchange.url for exchange in exchanges
+                                           if is_of_http(exchange)), "//h/mcp")).path
+        source = Mock(exchanges, lambda text: log_line(f"mcpkit: {text}"),
+                      draw_id).answer
+    spoiler = Spoiler(source, faults, options.fault_rate, options.seed)
+    with catch_stop_signals() as received:
+        if options.stdio:
+            service: Any = MockStdio(spoiler, *take_stdio())
+        else:
+            service = MockService(spoiler, options.host, options.port, path)
+            spoiled = f", spoiled by {', '.join(names)}" if names else ""
+            print_out(f"{options.file or 'pong'} answers at {service.url}{spoiled} "
+                      "(Ctrl-C ends it)")
+            flush_out()
+        run_until_told(service, lambda: received)
+        if options.stdio:
+            service.linger()
+    return 0
+
+
+def print_faults(as_json: bool) -> int:
+    """Print the faults that a mock can have."""
+    if as_json:
+        print_json([{"name": name, "case": fault.case, "where": fault.where,
+                     "meaning": fault.meaning} for name, fault in FAULTS.items()])
+        return 0
+    for name, fault in FAULTS.items():
+        print_text(f"{name:<25} {fault.case:<5} {fault.where:<6} {fault.meaning}")
+    return 0
+
+
+def run_record(options: Any) -> int:
+    """Stand between clients and a server, and write what they say to a transcript."""
+    if (options.command is None) == (options.upstream is None):
+        raise UsageError("record takes the URL of a server, or -- and the COMMAND of one")
+    if options.command is not None:
+        return record_stdio(options.command, Recorder(options.out))
+    if not is_http_url(options.upstream):
+        raise UsageError(f"not an http or https URL: {shorten(options.upstream)}")
+    with catch_stop_signals() as received:
+        service = RecordService(options.upstream, Recorder(options.out), parse_network(options),
+                                options.host, options.port)
+        print_out(f"{service.url} leads to {options.upstream}, recorded in {options.out} "
+                  "(Ctrl-C ends it)")
+        flush_out()
+        run_until_told(service, lambda: received)
+    return 0
+
+
+OBSERVERS.append(lambda options: None if options.transcript is None else
+                 Recorder(options.transcript, options.hidden).note)
+SERVER.append(option("--transcript", metavar="FILE", help="write each request and its answer to "
+                     "this file, without secrets"))
+FILE = option("file", metavar="FILE", help="a transcript")
+add_command(
+    "record", run_record, ADDRESS[:2], NETWORK,
+    option("upstream", nargs="?", metavar="URL", help="of the server; or leave it out and end the "
+           "line with -- COMMAND ARG... for a stdio server"),
+    option("--out", required=True, metavar="FILE", help="where to write it"),
+    examples=("record http://127.0.0.1:8000/mcp --port 8001 --out pong.http",
+              "record --out pong.http -- python3 server.py"))
+add_command(
+    "replay", run_replay, FILE, TARGET, SERVER, NETWORK,
+    option("--ignore", action="append", default=[], metavar="PATH", help="a member that may "
+           "differ: result.tools[*].title, or a name wherever it is (these always may: "
+           f"{', '.join(VOLATILE_MEMBERS)})"),
+    option("--only", action="append", default=[], type=parse_count, metavar="N",
+           help="send this exchange only, and the handshake before it"),
+    option("--update", action="store_true", help="put the answers that come now into FILE"),
+    examples=("replay pong.http http://127.0.0.1:8000/mcp",
+              "replay pong.http URL --ignore result.serverInfo --only 3",
+              "replay pong.http --update -- python3 server.py"))
+add_command(
+    "mock", run_mock,
+    option("file", nargs="?", metavar="FILE", help="a transcript (none: the answers of the pong "
+           "server)"),
+    ADDRESS,
+    option("--fault", action="append", default=[], metavar="NAME[,NAME]",
+           help="answer with these faults"),
+    option("--fault-rate", type=parse_number("rate", float, 0, 1), metavar="R",
+           help="one of them (none given: of all) at this rate: 0.1, one in ten"),
+    option("--seed", type=int, metavar="N", help="of the chance at that rate"),
+    option("--list-faults", action="store_true",
+           help="print each fault, its case, where it is, and what it does"),
+    option("--json", action="store_true", help="the list as a JSON document"),
+    examples=("mock pong.http", "mock pong.http --stdio", "mock --fault crlf,other-events",
+              "mock pong.http --fault-rate 0.1 --seed 7", "mock --list-faults"))
 
 
 if __name__ == "__main__":

@@ -497,7 +497,7 @@ def test_the_layout_is_one_file_that_runs_under_any_name(tmp_path):
 FIGURES = {
     "lines of mcpkit.py": (lambda: len(LINES), 19_050, 10_500),
     "bytes of mcpkit.py": (lambda: len(SOURCE.encode("utf-8")), 902_000, 485_000),
-    "syntax nodes": (lambda: sum(1 for _ in ast.walk(TREE)), 142_200, 84_000),
+    "syntax nodes": (lambda: sum(1 for _ in ast.walk(TREE)), 142_400, 84_000),
     "functions": (lambda: len(find_nodes(ast.FunctionDef)), 1_490, 1_000),
     "lines of the longest function": (lambda: max(
         node.end_lineno - node.lineno + 1 for node in find_nodes(ast.FunctionDef)), 60, 60),
@@ -9061,10 +9061,12 @@ def test_progress_is_a_bar_on_a_terminal_and_nothing_in_a_pipe(target):
 
 
 @pytest.mark.parametrize("odd", [10 ** 400, -10 ** 400, 1e300, True, "1", [], None])
-def test_progress_that_is_no_number_of_this_world_is_not_shown(odd, capsys):
-    mcpkit.ProgressBar().show(odd, 5, "working")
-    mcpkit.ProgressBar().show(1.5, odd, None)
-    assert capsys.readouterr().err == "\rworking\r1.5"
+def test_progress_that_is_no_number_of_this_world_is_not_shown(odd, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with mcpkit.showing_progress() as show:
+        show(odd, 5, "working")
+        show(1.5, odd, None)
+    assert capsys.readouterr().err.startswith("\rworking\r1.5")
 
 
 @needs_signals
@@ -9141,8 +9143,10 @@ def test_c123_each_command_of_the_client_takes_all_its_options(name, tmp_path):
     server = build_sample_server(sessions=True)
     with mcpkit.HTTPService(server, port=0) as service, telling(server):
         words = ["--header", f"@{tmp_path / 'headers'}", "--header", "X-More: c", "--timeout", "9",
-                 "--max-time", "2", "--era", "legacy", "--answer", "a=b", "--root", str(tmp_path),
-                 "--answers", str(tmp_path / "answers"), "--json", "-v"]
+                 "--max-time", "2", "--era", "legacy", "--json", "-v"]
+        if name != "probe":                   # which answers no questions
+            words += ["--answer", "a=b", "--root", str(tmp_path), "--answers",
+                      str(tmp_path / "answers")]
         ran = run(name, service.url, *CLIENT_WORDS[name], *words)
     assert ran.code == (4 if name == "listen" else 0), ran.err
     requests = re.findall(r"^> (?:POST|GET|DELETE) .*\n((?:> .*\n)+)", ran.err, flags=re.M)
