@@ -1246,15 +1246,15 @@ def find_response_body(method: str, head: StatusHead) -> Union[SizedBody, OpenBo
 # =============================================================================================
 # A schema enters once; then values enter and messages leave, each "place: what is wanted, but is
 # what was seen", the place a JSON pointer or "(root)". Drafts 2020-12 and 07; format and content*
-# only annotate. Nothing here does I/O: a $ref that leaves its document is an error. Schemas and
-# values may be hostile, so all that grows is bounded and nothing recurses uncounted.
+# only annotate. A $ref that leaves its document is an error. Schemas and values may be hostile, so
+# all that grows is bounded and nothing recurses uncounted.
 
-MAX_SUBSCHEMAS = 10_000  # in one document, counted once for each dynamic scope they are reached in
-MAX_SCHEMA_DEPTH = 240  # schemas at work inside each other, at some 3 Python frames each
-MAX_SCHEMA_STEPS = 3_000_000  # for one value; one to two seconds at worst
-MAX_PATTERN_CHARS = 100_000  # of all patterns of one document
+MAX_SUBSCHEMAS = 10_000            # in one document
+MAX_SCHEMA_DEPTH = 240             # schemas at work inside each other, at some 3 frames each
+MAX_SCHEMA_STEPS = 3_000_000       # for one value; one to two seconds at worst
+MAX_PATTERN_CHARS = 100_000        # of one pattern
 MAX_SCHEMA_MESSAGES = 20
-MAX_SHOWN_CHARS = 60  # of a value quoted in a message
+MAX_SHOWN_CHARS = 60               # of a value quoted in a message
 MAX_POINTER_CHARS = 300
 
 DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/schema"
@@ -1264,37 +1264,49 @@ DRAFT_07 = "http://json-schema.org/draft-07/schema"
 class CompiledSchema:
     """A schema ready for use, by any number of threads at once."""
 
-    __slots__ = ("_test", "is_plainly_valid")
+    __slots__ = ("_document", "is_plainly_valid")
 
-    def __init__(self, test: Callable, schema: Any = None) -> None:
-        self._test = test
-        self.is_plainly_valid = _find_plain_check(schema)
+    def __init__(self, document: _SchemaDocument):
+        self._document = document
+        self.is_plainly_valid = _find_plain_check(document.root)
 
     def errors(self, value: Any) -> List[str]:
         """Return a message for each way in which value fails the schema, none if it is valid."""
         if self.is_plainly_valid(value):
             return []
-        run = _Run()
-        faults = run.faults
+        run = _SchemaRun(self._document)
         try:
-            self._test(value, run)
-        except _Exhausted:
+            run.check(self._document.root, value)
+        except _ExhaustedError:
             bounds = f"{MAX_SCHEMA_STEPS} steps and {MAX_SCHEMA_DEPTH} levels of schemas"
-            faults[MAX_SCHEMA_MESSAGES - 1 :] = [((), f"must be checkable in {bounds}", value)]
-        return [
-            f"{_format_pointer(path) or '(root)'}: {wanted}, but is {_format_seen(seen)}"
-            for path, wanted, seen in faults
-        ]
+            run.faults[MAX_SCHEMA_MESSAGES - 1:] = [((), f"must be checkable in {bounds}", value)]
+        return [f"{_format_pointer(path) or '(root)'}: {wanted}, but is {_format_seen(seen)}"
+                for path, wanted, seen in run.faults]
 
 
 def compile_schema(schema: Any, is_foreign: bool = False) -> CompiledSchema:
-    """Return schema made ready for use; SchemaError if it is broken or leaves its document.
+    """Return a schema made ready for use; SchemaError if it is broken or leaves its document.
 
     In a foreign one, which a peer wrote, patterns that may take for ever count as matched.
     """
     check_schema(schema)
-    document = _Document(schema, _find_draft(schema), is_foreign)
-    return CompiledSchema(document.compile_root(), schema)
+    return CompiledSchema(_SchemaDocument(schema, _find_draft(schema), is_foreign))
+
+
+def check_schema(schema: Any) -> None:
+    """Raise SchemaError unless a schema has the form that its meta-schema asks for.
+
+    compile_schema finds out where references lead and whether patterns can be used.
+    """
+    _check_form(schema, _find_draft(schema))
+
+
+def schema_errors(value: Any, schema: Any) -> List[str]:
+    """Return a message for each way in which value fails schema, none if it is valid.
+
+    Both are as json.loads gives them. For more than one value, call compile_schema once.
+    """
+    return compile_schema(schema).errors(value)
 
 
 # Of these a flat object's schema may consist; those of the second kind say nothing of the value.
@@ -1308,15 +1320,18 @@ def _find_plain_check(schema: Any) -> Callable[[Any], bool]:
 
     Those schemas are flat: an object with scalar members. What does not pass is tested in full.
     """
+    def never(value: Any) -> bool:
+        return False
+
     if not isinstance(schema, dict) or schema.get("type") != "object" or not (
             _FLAT_KEYWORDS >= set(schema)) or schema.get("additionalProperties") is not False:
-        return _never
+        return never
     kinds = {}
     for name, member in schema.get("properties", {}).items():
         kind = member.get("type") if isinstance(member, dict) else None
         if not isinstance(kind, str) or kind not in _FLAT_TYPES or not (
                 _FLAT_MEMBER_KEYWORDS >= set(member)):
-            return _never
+            return never
         kinds[name] = _FLAT_TYPES[kind]
     required = frozenset(schema.get("required", ()))
 
@@ -1331,359 +1346,358 @@ def _find_plain_check(schema: Any) -> Callable[[Any], bool]:
     return is_plainly_valid
 
 
-def _never(value: Any) -> bool:
-    return False
-
-
-def check_schema(schema: Any) -> None:
-    """Raise SchemaError unless schema has the form that its meta-schema asks for.
-
-    Where references lead and whether patterns compile is found out by compile_schema.
-    """
-    _check_form(schema, _find_draft(schema))
-
-
-def schema_errors(value: Any, schema: Any) -> List[str]:
-    """Return a message for each way in which value fails schema, none if it is valid.
-
-    Both are as json.loads gives them. For more than one value, call compile_schema once.
-    """
-    return compile_schema(schema).errors(value)
-
-
-# ---- a run: one value being tested ----
-
-
-class _Exhausted(Exception):
-    """The run met a bound before it had its answer."""
-
-
-class _Run:
-    """The place reached in a value, what was found wrong with it, and what has been spent."""
-
-    __slots__ = ("path", "faults", "seen", "depth", "steps")
-
-    def __init__(self) -> None:
-        self.path: list = []
-        self.faults: list = []  # (path, what is wanted, value); most are never put into words
-        self.seen: Optional[set] = None  # names or indexes evaluated so far, if a keyword will ask
-        self.depth = self.steps = 0
-
-    def spend(self, steps: int) -> None:
-        """Count steps; whoever loops over a value announces its length here."""
-        self.steps += steps
-        if self.steps > MAX_SCHEMA_STEPS or self.depth > MAX_SCHEMA_DEPTH:
-            raise _Exhausted
-
-    def report(self, wanted: str, value: Any) -> None:
-        if len(self.faults) < MAX_SCHEMA_MESSAGES:
-            self.faults.append((tuple(self.path), wanted, value))
-
-    def inside(self, key: Any, test: Callable, member: Any) -> None:
-        """Put test to the member under key, which is thereby evaluated."""
-        seen, self.seen = self.seen, None
-        if seen is not None:
-            seen.add(key)
-        self.path.append(key)
-        test(member, self)
-        self.path.pop()
-        self.seen = seen
-
-    def attempt(self, test: Callable, value: Any) -> list:
-        """Return the faults test finds, unreported; if it finds any, what it saw does not count."""
-        faults, seen = self.faults, self.seen
-        self.faults, self.seen = [], None if seen is None else set()
-        test(value, self)
-        if self.seen and not self.faults:
-            seen.update(self.seen)
-        found, self.faults, self.seen = self.faults, faults, seen
-        return found
-
-
 def _format_pointer(path: tuple) -> str:
     tokens = (str(key).replace("~", "~0").replace("/", "~1") for key in path)
-    return _format_short("".join("/" + token for token in tokens), MAX_POINTER_CHARS)
+    return shorten("".join("/" + token for token in tokens), MAX_POINTER_CHARS)
 
 
 def _format_seen(value: Any) -> str:
     """Return value as JSON, cut short; a large or deep one is never written out in full."""
     encoder = json.JSONEncoder(ensure_ascii=False, default=lambda other: type(other).__name__)
     try:
-        return _format_short("".join(islice(encoder.iterencode(value), MAX_SHOWN_CHARS)))
-    except (TypeError, ValueError):  # names that are no strings; integers too long for str()
+        return shorten("".join(islice(encoder.iterencode(value), MAX_SHOWN_CHARS)),
+                       MAX_SHOWN_CHARS)
+    except (TypeError, ValueError):    # names that are no strings; integers too long for str()
         return f"a certain {type(value).__name__}"
 
 
-def _format_short(text: str, limit: int = MAX_SHOWN_CHARS) -> str:
-    """Return text cut to limit, what a terminal might obey escaped."""
-    short = text if len(text) <= limit else text[: limit - 3] + "..."
-    chars = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in short)
-    return short if short.isprintable() else "".join(chars)
+# ---- a run: one value is tested
+
+class _ExhaustedError(Exception):
+    """The run met a bound before it had its answer."""
 
 
-def _build_key(value: Any, run: _Run) -> Any:
-    """Return a hashable stand-in for value: equal keys mean equal JSON.
-
-    Numbers become text: that keeps 1 from True, joins it with 1.0, and gives nobody a way to send
-    numbers that all hash alike.
-    """
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, (int, float)):
-        is_whole = isinstance(value, int) or value.is_integer()
-        return (float, hex(int(value)) if is_whole else repr(value))
-    if not isinstance(value, (dict, list, tuple)):
-        return (object, id(value))  # no JSON, and equal to nothing
-    run.depth += 1
-    run.spend(len(value))
-    if isinstance(value, dict):
-        key = frozenset([(name, _build_key(member, run)) for name, member in value.items()])
-    else:
-        key = (list, *[_build_key(item, run) for item in value])
-    run.depth -= 1
-    return key
+# The kinds of JSON values by class: bool comes before int, its base.
+_KINDS = {bool: "boolean", int: "number", float: "number", str: "string", list: "array",
+          tuple: "array", dict: "object", type(None): "null"}
 
 
-# ---- what the keywords test ----
-# Each test takes the value, the argument of its keyword as prepared (once, with the schemas in it
-# compiled to tests of value and run), the run to report to, and the _Subschema around it.
+class _SchemaRun:
+    """The place reached in a value, what was found wrong with it, and what has been spent."""
+
+    def __init__(self, document: _SchemaDocument):
+        self.document = document
+        self.path: list = []
+        self.scope: List[str] = []         # resources that were entered, outermost first
+        self.faults: list = []             # (path, what is wanted, value)
+        self.seen: Optional[set] = None    # names or indexes evaluated, if a keyword will ask
+        self.depth = self.steps = 0
+
+    def spend(self, steps: int) -> None:
+        """Count steps; whoever loops over a value announces its length here."""
+        self.steps += steps
+        if self.steps > MAX_SCHEMA_STEPS or self.depth > MAX_SCHEMA_DEPTH:
+            raise _ExhaustedError
+
+    def report(self, wanted: str, value: Any) -> None:
+        """Note a fault of the value at this place."""
+        if len(self.faults) < MAX_SCHEMA_MESSAGES:
+            self.faults.append((tuple(self.path), wanted, value))
+
+    def check(self, schema: Any, value: Any) -> None:
+        """Report each fault of a value."""
+        if isinstance(schema, bool):
+            self.spend(1)
+            if not schema:
+                self.report("must be absent", value)
+            return
+        self.depth += 1
+        base, cost, is_asking, rows = self.document.rows[id(schema)]
+        self.spend(cost)
+        kind = _KINDS.get(value.__class__) or next(
+            (name for cls, name in _KINDS.items() if isinstance(value, cls)), "other")
+        if kind == "other":
+            self.report("must be a JSON value", value)
+        self.scope.append(base)
+        seen = self.seen
+        if is_asking:
+            self.seen = set()
+        for kinds, test, argument in rows:
+            if kind in kinds:
+                test(self, value, argument, schema)
+        if is_asking and seen is not None:
+            seen.update(self.seen)
+        self.seen = seen
+        self.scope.pop()
+        self.depth -= 1
+
+    def enter(self, key: Any, schema: Any, member: Any) -> None:
+        """Check the member under a key, which is thereby evaluated."""
+        seen, self.seen = self.seen, None
+        if seen is not None:
+            seen.add(key)
+        self.path.append(key)
+        self.check(schema, member)
+        self.path.pop()
+        self.seen = seen
+
+    def attempt(self, schema: Any, value: Any) -> list:
+        """Return the faults of a value, unreported; if it has any, what was seen does not count."""
+        faults, seen = self.faults, self.seen
+        self.faults, self.seen = [], None if seen is None else set()
+        self.check(schema, value)
+        if self.seen and not self.faults:
+            seen.update(self.seen)
+        found, self.faults, self.seen = self.faults, faults, seen
+        return found
+
+    def build_key(self, value: Any) -> Any:
+        """Return a hashable stand-in for value: equal keys mean equal JSON.
+
+        Numbers become text: that keeps 1 from True, joins it with 1.0, and no peer can send
+        numbers that all hash alike.
+        """
+        if value is None or isinstance(value, (str, bool)):
+            return value
+        if isinstance(value, (int, float)):
+            is_whole = isinstance(value, int) or value.is_integer()
+            return (float, hex(int(value)) if is_whole else repr(value))
+        if not isinstance(value, (dict, list, tuple)):
+            return (object, id(value))             # no JSON, and equal to nothing
+        self.depth += 1
+        self.spend(len(value))
+        key: Any = (frozenset([(name, self.build_key(member)) for name, member in value.items()])
+                    if isinstance(value, dict) else (list, *map(self.build_key, value)))
+        self.depth -= 1
+        return key
 
 
-def _test_assertion(value, prepared, run, here):
-    holds, wanted = prepared
-    if not holds(value, run):
+# ---- what the keywords test: test(run, value, argument as prepared, the schema around it)
+
+def _test_assertion(run: _SchemaRun, value: Any, argument: tuple, schema: dict) -> None:
+    holds, wanted = argument
+    if not holds(run, value):
         run.report(wanted, value)
 
 
-_TYPES = {
-    "null": ("null", (type(None),)),
-    "boolean": ("a boolean", (bool,)),
-    "integer": ("an integer", (int,)),
-    "number": ("a number", (int, float)),
-    "string": ("a string", (str,)),
-    "array": ("an array", (list, tuple)),
-    "object": ("an object", (dict,)),
-}
+_TYPES = {"null": "null", "boolean": "a boolean", "integer": "an integer", "number": "a number",
+          "string": "a string", "array": "an array", "object": "an object"}
 
 
-def _prepare_type(names, here):
-    rows = [_TYPES[name] for name in ([names] if isinstance(names, str) else names)]
-    classes = tuple(cls for _, classes in rows for cls in classes)
+def _prepare_type(names: Any, document: _SchemaDocument, schema: dict) -> tuple:
+    names = [names] if isinstance(names, str) else names
+    classes = tuple(cls for cls, kind in _KINDS.items() if kind in names) + (
+        (int,) if "integer" in names else ())
 
-    def holds(value, run):
-        if isinstance(value, classes):
-            return bool in classes or not isinstance(value, bool)  # which Python takes for an int
+    def holds(run: _SchemaRun, value: Any) -> bool:
+        if isinstance(value, classes):             # Python takes a bool for an int
+            return bool in classes or not isinstance(value, bool)
         return int in classes and isinstance(value, float) and value.is_integer()
 
-    return holds, "must be " + " or ".join(words for words, _ in rows)
+    return holds, "must be " + " or ".join(map(_TYPES.get, names))
 
 
-def _prepare_enum(choices, here):
-    keys = {_build_key(choice, _Run()) for choice in choices}
+def _prepare_enum(choices: list, document: _SchemaDocument, schema: dict) -> tuple:
+    run = _SchemaRun(document)
+    keys = {run.build_key(choice) for choice in choices}
     shown = ", ".join(map(_format_seen, choices[:10])) + ", ..." * (len(choices) > 10)
     wanted = f"must be one of {shown}" if len(choices) > 1 else f"must be {shown}"
-    return lambda value, run: _build_key(value, run) in keys, wanted
+    return lambda run, value: run.build_key(value) in keys, wanted
 
 
-def _prepare_multiple_of(divisor, here):
-    from fractions import Fraction  # slow to import, and rarely wanted
+def _prepare_multiple_of(divisor: Any, document: _SchemaDocument, schema: dict) -> tuple:
+    from fractions import Fraction                 # slow to import, and rarely wanted
 
-    def parse(number):  # as it was written: the decimal 0.1, not the binary fraction next to it
+    def parse(number: Any) -> Fraction:            # as it was written: the decimal 0.1
         return Fraction(number if isinstance(number, int) else repr(number))
 
-    def holds(value, run):
-        run.spend(8)  # fractions are slow
-        return value - value == 0 and parse(value) % step == 0  # infinity has no multiples
+    def holds(run: _SchemaRun, value: Any) -> bool:
+        run.spend(8)                               # fractions are slow
+        return value - value == 0 and parse(value) % step == 0      # infinity has no multiples
 
     step = parse(divisor)
     return holds, f"must be a multiple of {_format_seen(divisor)}"
 
 
-def _prepare_pattern(pattern, here):
-    search = here.document.compile_pattern(pattern)
-    return search, f"must match the pattern {_format_seen(pattern)}"
+def _prepare_pattern(pattern: str, document: _SchemaDocument, schema: dict) -> tuple:
+    return document.compile_pattern(pattern), f"must match the pattern {_format_seen(pattern)}"
 
 
-def _prepare_unique_items(is_wanted, here):
-    def holds(value, run):
+def _prepare_unique_items(is_wanted: bool, document: _SchemaDocument, schema: dict) -> tuple:
+    def holds(run: _SchemaRun, value: Any) -> bool:
         run.spend(len(value))
-        return not is_wanted or len({_build_key(item, run) for item in value}) == len(value)
+        return not is_wanted or len(set(map(run.build_key, value))) == len(value)
 
     return holds, "must not hold the same item twice"
 
 
-def _test_prefix_items(value, tests, run, here):
-    for index, (item, test) in enumerate(zip(value, tests)):
-        run.inside(index, test, item)
+def _prepare_reference(reference: str, document: _SchemaDocument, schema: dict) -> Any:
+    return document.find(reference, document.bases[id(schema)])[0]
 
 
-def _test_items(value, test, run, here, before="prefixItems"):
-    if isinstance(test, list):  # as draft-07 has it
-        return _test_prefix_items(value, test, run, here)
-    for index in range(len(here.prepared.get(before, ())), len(value)):
-        run.inside(index, test, value[index])
+def _test_reference(run: _SchemaRun, value: Any, target: Any, schema: dict) -> None:
+    run.check(target, value)
 
 
-def _test_additional_items(value, test, run, here):
-    if isinstance(here.prepared.get("items"), list):
-        _test_items(value, test, run, here, before="items")
+def _prepare_dynamic_reference(reference: str, document: _SchemaDocument, schema: dict) -> tuple:
+    target, uri, name = document.find(reference, document.bases[id(schema)])
+    is_dynamic = document.dynamic_anchors.get(uri, {}).get(name) is target
+    return target, name if is_dynamic else None
 
 
-def _test_contains(value, test, run, here):
+def _test_dynamic_reference(run: _SchemaRun, value: Any, argument: tuple, schema: dict) -> None:
+    """Of the schemas with the same dynamic anchor, the one in the outermost resource is meant."""
+    target, name = argument
+    anchors = (run.document.dynamic_anchors.get(uri, {}).get(name) for uri in run.scope)
+    run.check(next(filter(None, anchors), target), value)
+
+
+def _test_items(run: _SchemaRun, value: Any, items: Any, schema: dict) -> None:
+    if isinstance(items, list):                    # draft-07, and prefixItems
+        for index, (item, inner) in enumerate(zip(value, items)):
+            run.enter(index, inner, item)
+        return
+    for index in range(len(schema.get("prefixItems", ())), len(value)):
+        run.enter(index, items, value[index])
+
+
+def _test_additional_items(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
+    if isinstance(schema.get("items"), list):
+        for index in range(len(schema["items"]), len(value)):
+            run.enter(index, inner, value[index])
+
+
+def _test_contains(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
     run.spend(len(value))
-    seen, run.seen = run.seen, None  # what is seen in an item is not seen in the array
-    found = [index for index, item in enumerate(value) if not run.attempt(test, item)]
+    seen, run.seen = run.seen, None                # what is seen in an item is not in the array
+    found = [index for index, item in enumerate(value) if not run.attempt(inner, item)]
     run.seen = seen
     if seen is not None:
         seen.update(found)
-    least, most = here.prepared.get("minContains", 1), here.prepared.get("maxContains", len(value))
+    counts = run.document.draft == DRAFT_2020_12
+    least = schema.get("minContains", 1) if counts else 1
+    most = schema.get("maxContains", len(value)) if counts else len(value)
     if not least <= len(found) <= most:
         bound = f"at least {_format_seen(least)}" if len(found) < least else f"at most {most}"
         run.report(f"must hold {bound} items that match its contains, not {len(found)}", value)
 
 
-def _test_required(value, names, run, here):
+def _test_required(run: _SchemaRun, value: Any, names: list, schema: dict) -> None:
     for name in names:
         if name not in value:
-            run.report(f'must have the property "{_format_short(name)}"', value)
+            run.report(f'must have the property "{shorten(name, MAX_SHOWN_CHARS)}"', value)
 
 
-def _test_properties(value, tests, run, here):
-    for name, test in tests.items():
+def _test_properties(run: _SchemaRun, value: Any, schemas: dict, schema: dict) -> None:
+    for name, inner in schemas.items():
         if name in value:
-            run.inside(name, test, value[name])
+            run.enter(name, inner, value[name])
 
 
-def _prepare_pattern_properties(schemas, here):
-    search = here.document.compile_pattern
-    return [(search(pattern), here.compile(schema)) for pattern, schema in schemas.items()]
+def _prepare_pattern_properties(schemas: dict, document: _SchemaDocument, schema: dict) -> list:
+    return [(document.compile_pattern(pattern), inner) for pattern, inner in schemas.items()]
 
 
-def _test_pattern_properties(value, tests, run, here):
-    run.spend(len(value) * len(tests))
+def _test_pattern_properties(run: _SchemaRun, value: Any, rows: list, schema: dict) -> None:
+    run.spend(len(value) * len(rows))
     for name, member in value.items():
-        for search, test in tests:
-            if search(name, run):
-                run.inside(name, test, member)
+        for search, inner in rows:
+            if search(run, name):
+                run.enter(name, inner, member)
 
 
-def _prepare_additional_properties(schema, here):
-    """Return the test of the other properties; where there may be none, it names those that may."""
-    known = here.prepared.get("properties", ())
-    if schema is not False or here.prepared.get("patternProperties"):
-        return here.compile(schema)
-    wanted = "must be absent (known here: " + (", ".join(known) or "none") + ")"
-    wanted = _format_short(wanted, MAX_POINTER_CHARS)
-
-    def refuse(value, run):
-        run.spend(1)
-        run.report(wanted, value)
-
-    return refuse
+def _prepare_additional_properties(inner: Any, document: _SchemaDocument, schema: dict) -> tuple:
+    searches = [document.compile_pattern(pattern)
+                for pattern in schema.get("patternProperties", ())]
+    known = ", ".join(schema.get("properties", ())) or "none"
+    return inner, searches, shorten(f"must be absent (known here: {known}", MAX_POINTER_CHARS) + ")"
 
 
-def _test_additional_properties(value, test, run, here):
-    known = here.prepared.get("properties", ())
-    patterns = here.prepared.get("patternProperties", ())
-    run.spend(len(value) * (1 + len(patterns)))
+def _test_additional_properties(run: _SchemaRun, value: Any, argument: tuple, schema: dict) -> None:
+    inner, searches, wanted = argument
+    known = schema.get("properties", ())
+    run.spend(len(value) * (1 + len(searches)))
     for name, member in value.items():
-        if name not in known and not any(search(name, run) for search, _ in patterns):
-            run.inside(name, test, member)
+        if name in known or any(search(run, name) for search in searches):
+            continue
+        if inner is not False or searches:
+            run.enter(name, inner, member)
+        else:
+            run.path.append(name)
+            run.report(wanted, member)
+            run.path.pop()
 
 
-def _test_property_names(value, test, run, here):
+def _test_property_names(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
     run.spend(len(value))
     for name in value:
-        for _, wanted, _ in run.attempt(test, name):
+        for _, wanted, _ in run.attempt(inner, name):
             run.report(f"the name of each property {wanted}", name)
 
 
-def _test_dependencies(value, dependencies, run, here):
+def _test_dependencies(run: _SchemaRun, value: Any, dependencies: dict, schema: dict) -> None:
     for name, dependency in dependencies.items():
         if name in value and isinstance(dependency, list):
-            _test_required(value, dependency, run, here)
+            _test_required(run, value, dependency, schema)
         elif name in value:
-            dependency(value, run)
+            run.check(dependency, value)
 
 
-def _test_all_of(value, tests, run, here):
-    for test in tests:
-        test(value, run)
+def _test_all_of(run: _SchemaRun, value: Any, schemas: list, schema: dict) -> None:
+    for inner in schemas:
+        run.check(inner, value)
 
 
-def _test_any_of(value, tests, run, here):
+def _test_any_of(run: _SchemaRun, value: Any, schemas: list, schema: dict) -> None:
     failures = []
-    for test in tests:
-        failures.append(run.attempt(test, value))
+    for inner in schemas:
+        failures.append(run.attempt(inner, value))
         if not failures[-1] and run.seen is None:
             return
     if all(failures):
-        run.report(_format_alternatives(failures, run), value)
+        _report_alternatives(run, value, failures)
 
 
-def _test_one_of(value, tests, run, here):
-    failures = [run.attempt(test, value) for test in tests]
+def _test_one_of(run: _SchemaRun, value: Any, schemas: list, schema: dict) -> None:
+    failures = [run.attempt(inner, value) for inner in schemas]
     matches = failures.count([])
     if matches == 0:
-        run.report(_format_alternatives(failures, run), value)
+        _report_alternatives(run, value, failures)
     elif matches > 1:
         run.report(f"must match one schema of its oneOf, not {matches}", value)
 
 
-def _format_alternatives(failures: list, run: _Run) -> str:
-    """Return what the first fault of each branch wants, joined with "or"."""
-    start, firsts = len(run.path), [faults[0] for faults in failures[:5]]
-    wishes = [f"{_format_pointer(path[start:])} {wanted}".strip() for path, wanted, _ in firsts]
-    return _format_short(", or ".join(dict.fromkeys(wishes)), MAX_POINTER_CHARS)
+def _report_alternatives(run: _SchemaRun, value: Any, failures: list) -> None:
+    """Report what the first fault of each branch wants, joined with "or"."""
+    wishes = [f"{_format_pointer(path[len(run.path):])} {wanted}".strip()
+              for path, wanted, _ in (faults[0] for faults in failures[:5])]
+    run.report(shorten(", or ".join(dict.fromkeys(wishes)), MAX_POINTER_CHARS), value)
 
 
-def _test_not(value, test, run, here):
-    if not run.attempt(test, value):
+def _test_not(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
+    if not run.attempt(inner, value):
         run.report("must not match the schema in its not", value)
 
 
-def _test_if(value, test, run, here):
-    branch = here.prepared.get("else" if run.attempt(test, value) else "then")
-    if branch:
-        branch(value, run)
+def _test_if(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
+    run.check(schema.get("else" if run.attempt(inner, value) else "then", True), value)
 
 
-def _test_unevaluated(value, test, run, here):
+def _test_unevaluated(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
     for key in value if isinstance(value, dict) else range(len(value)):
         if key not in run.seen:
-            run.inside(key, test, value[key])
+            run.enter(key, inner, value[key])
 
 
-# ---- the table of keywords; the meta-schemas and the places of subschemas are read off it too ----
-
+# ---- the table of keywords; the meta-schemas and the places of subschemas are read off it too
 
 class _Keyword(NamedTuple):
-    form: dict  # a schema for the argument
-    classes: tuple = ()  # of the values to test; others pass
-    test: Optional[Callable] = None  # without one, it annotates or serves the keyword beside it
-    prepare: Optional[Callable] = None  # of the argument, for the test
+    form: dict                         # a schema for the argument
+    kinds: Tuple[str, ...] = ()        # of the values that it tests
+    test: Optional[Callable] = None    # without one, it annotates or serves the keyword beside it
+    prepare: Optional[Callable] = None
 
 
-def _bound(form: dict, classes: tuple, wanted: str, holds: Callable) -> _Keyword:
-    """Return the row of a keyword that asks no more than holds(value, argument)."""
-
-    def prepare(argument, here):
-        return lambda value, run: holds(value, argument), wanted.format(_format_seen(argument))
-
-    return _Keyword(form, classes, _test_assertion, prepare)
-
-
-def _has_at_least(value, size):
-    return len(value) >= size
+def _bound(form: dict, kind: str, wanted: str, holds: Callable, measure: Callable) -> _Keyword:
+    """Return the row of a keyword that asks whether holds(measure(value), argument)."""
+    def prepare(argument: Any, document: _SchemaDocument, schema: dict) -> tuple:
+        return (lambda run, value: holds(measure(value), argument),
+                wanted.format(_format_seen(argument)))
+    return _Keyword(form, (kind,), _test_assertion, prepare)
 
 
-def _has_at_most(value, size):
-    return len(value) <= size
-
-
-_ANY = (bool, int, float, str, list, tuple, dict, type(None))  # bool before int, its base
-_NUMBER, _STRING, _ARRAY, _OBJECT = (int, float), (str,), (list, tuple), (dict,)
-
+_ANY = tuple(dict.fromkeys(_KINDS.values()))
+_ARRAY, _OBJECT = ("array",), ("object",)
 _A_SCHEMA = {"$ref": "#"}
 _SCHEMAS = {"type": "array", "items": _A_SCHEMA, "minItems": 1}
 _SCHEMA_OR_SCHEMAS = {"anyOf": [_A_SCHEMA, _SCHEMAS]}
@@ -1696,41 +1710,40 @@ _NAMES_BY_NAME = {"type": "object", "additionalProperties": _NAMES}
 _DEPENDENCIES = {"type": "object", "additionalProperties": {"anyOf": [_NAMES, _A_SCHEMA]}}
 _A_TYPE = {"enum": list(_TYPES)}
 _TYPE_OR_TYPES = {"anyOf": [_A_TYPE, {**_NAMES, "items": _A_TYPE, "minItems": 1}]}
-_A_DIVISOR = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": float("inf")}
+_A_DIVISOR = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": math.inf}
 
-_TEXTS = "$schema $comment title description format contentEncoding contentMediaType".split()
 _COMMON_KEYWORDS = {
-    **dict.fromkeys(_TEXTS, _Keyword(_A_STRING)),
-    **dict.fromkeys(["readOnly", "writeOnly"], _Keyword(_A_BOOLEAN)),
+    **dict.fromkeys(("$schema", "$comment", "title", "description", "format", "contentEncoding",
+                     "contentMediaType"), _Keyword(_A_STRING)),
+    **dict.fromkeys(("readOnly", "writeOnly"), _Keyword(_A_BOOLEAN)),
     "default": _Keyword({}),
     "examples": _Keyword({"type": "array"}),
     "definitions": _Keyword(_SCHEMA_BY_NAME),
-    "$ref": _Keyword(_A_STRING, _ANY, _test_all_of, lambda ref, here: [here.refer(ref)]),
+    "$ref": _Keyword(_A_STRING, _ANY, _test_reference, _prepare_reference),
     "type": _Keyword(_TYPE_OR_TYPES, _ANY, _test_assertion, _prepare_type),
     "enum": _Keyword({"type": "array"}, _ANY, _test_assertion, _prepare_enum),
-    "const": _Keyword({}, _ANY, _test_assertion, lambda value, here: _prepare_enum([value], here)),
-    "multipleOf": _Keyword(_A_DIVISOR, _NUMBER, _test_assertion, _prepare_multiple_of),
-    "pattern": _Keyword(_A_STRING, _STRING, _test_assertion, _prepare_pattern),
+    "const": _Keyword({}, _ANY, _test_assertion, lambda value, *where: _prepare_enum(
+        [value], *where)),
+    "multipleOf": _Keyword(_A_DIVISOR, ("number",), _test_assertion, _prepare_multiple_of),
+    "pattern": _Keyword(_A_STRING, ("string",), _test_assertion, _prepare_pattern),
     "uniqueItems": _Keyword(_A_BOOLEAN, _ARRAY, _test_assertion, _prepare_unique_items),
-    "minimum": _bound(_A_NUMBER, _NUMBER, "must be at least {}", operator.ge),
-    "maximum": _bound(_A_NUMBER, _NUMBER, "must be at most {}", operator.le),
-    "exclusiveMinimum": _bound(_A_NUMBER, _NUMBER, "must be more than {}", operator.gt),
-    "exclusiveMaximum": _bound(_A_NUMBER, _NUMBER, "must be less than {}", operator.lt),
-    "minLength": _bound(_A_SIZE, _STRING, "must have at least {} characters", _has_at_least),
-    "maxLength": _bound(_A_SIZE, _STRING, "must have at most {} characters", _has_at_most),
-    "minItems": _bound(_A_SIZE, _ARRAY, "must have at least {} items", _has_at_least),
-    "maxItems": _bound(_A_SIZE, _ARRAY, "must have at most {} items", _has_at_most),
-    "minProperties": _bound(_A_SIZE, _OBJECT, "must have at least {} properties", _has_at_least),
-    "maxProperties": _bound(_A_SIZE, _OBJECT, "must have at most {} properties", _has_at_most),
+    **{word: _bound(_A_NUMBER, "number", f"must be {words} {{}}", holds, lambda value: value)
+       for word, words, holds in (
+           ("minimum", "at least", operator.ge), ("maximum", "at most", operator.le),
+           ("exclusiveMinimum", "more than", operator.gt),
+           ("exclusiveMaximum", "less than", operator.lt))},
+    **{start + word: _bound(_A_SIZE, kind, f"must have {words} {{}} {things}", holds, len)
+       for word, kind, things in (("Length", "string", "characters"), ("Items", "array", "items"),
+                                  ("Properties", "object", "properties"))
+       for start, words, holds in (("min", "at least", operator.ge),
+                                   ("max", "at most", operator.le))},
     "contains": _Keyword(_A_SCHEMA, _ARRAY, _test_contains),
     "required": _Keyword(_NAMES, _OBJECT, _test_required),
     "properties": _Keyword(_SCHEMA_BY_NAME, _OBJECT, _test_properties),
-    "patternProperties": _Keyword(
-        _SCHEMA_BY_NAME, _OBJECT, _test_pattern_properties, _prepare_pattern_properties
-    ),
-    "additionalProperties": _Keyword(
-        _A_SCHEMA, _OBJECT, _test_additional_properties, _prepare_additional_properties
-    ),
+    "patternProperties": _Keyword(_SCHEMA_BY_NAME, _OBJECT, _test_pattern_properties,
+                                  _prepare_pattern_properties),
+    "additionalProperties": _Keyword(_A_SCHEMA, _OBJECT, _test_additional_properties,
+                                     _prepare_additional_properties),
     "propertyNames": _Keyword(_A_SCHEMA, _OBJECT, _test_property_names),
     "allOf": _Keyword(_SCHEMAS, _ANY, _test_all_of),
     "anyOf": _Keyword(_SCHEMAS, _ANY, _test_any_of),
@@ -1750,12 +1763,11 @@ _KEYWORDS = {
         "$defs": _Keyword(_SCHEMA_BY_NAME),
         "deprecated": _Keyword(_A_BOOLEAN),
         "contentSchema": _Keyword(_A_SCHEMA),
-        "$dynamicRef": _Keyword(
-            _A_STRING, _ANY, _test_all_of, lambda ref, here: [here.refer(ref, here.scope)]
-        ),
+        "$dynamicRef": _Keyword(_A_STRING, _ANY, _test_dynamic_reference,
+                                _prepare_dynamic_reference),
         "minContains": _Keyword(_A_SIZE),
         "maxContains": _Keyword(_A_SIZE),
-        "prefixItems": _Keyword(_SCHEMAS, _ARRAY, _test_prefix_items),
+        "prefixItems": _Keyword(_SCHEMAS, _ARRAY, _test_items),
         "items": _Keyword(_A_SCHEMA, _ARRAY, _test_items),
         "dependentRequired": _Keyword(_NAMES_BY_NAME, _OBJECT, _test_dependencies),
         "dependentSchemas": _Keyword(_SCHEMA_BY_NAME, _OBJECT, _test_dependencies),
@@ -1773,26 +1785,25 @@ _KEYWORDS = {
 }
 
 
-def _map_schemas(form: dict, argument: Any, function: Callable) -> Any:
-    """Return the argument of a keyword of that form, function applied to each schema in it."""
+def _list_schemas(form: dict, argument: Any) -> list:
+    """Return the schemas in the argument of a keyword of that form."""
     if form in (_SCHEMA_BY_NAME, _DEPENDENCIES):
-        items = argument.items()
-        return {name: x if isinstance(x, list) else function(x) for name, x in items}
+        return [part for part in argument.values() if not isinstance(part, list)]
     if form in (_A_SCHEMA, _SCHEMAS, _SCHEMA_OR_SCHEMAS):
-        return list(map(function, argument)) if isinstance(argument, list) else function(argument)
-    return argument
+        return argument if isinstance(argument, list) else [argument]
+    return []
 
 
 @functools.lru_cache(maxsize=None)
 def _build_meta_schema(draft: str) -> dict:
-    """Return the schema of the schemas of draft, in one piece and without annotations."""
+    """Return the schema of the schemas of a draft, in one piece and without annotations."""
     forms = {word: keyword.form for word, keyword in _KEYWORDS[draft].items()}
     return {"$schema": draft, "$id": draft, "type": ["object", "boolean"], "properties": forms}
 
 
 @functools.lru_cache(maxsize=None)
 def _compile_meta_schema(draft: str) -> CompiledSchema:
-    return CompiledSchema(_Document(_build_meta_schema(draft), draft).compile_root())
+    return CompiledSchema(_SchemaDocument(_build_meta_schema(draft), draft))
 
 
 def _check_form(schema: Any, draft: str) -> None:
@@ -1807,53 +1818,55 @@ def _find_draft(schema: Any) -> str:
     for draft in _KEYWORDS:
         if isinstance(named, str) and re.fullmatch(f"https?:{draft.partition(':')[2]}#?", named):
             return draft
-    supported = " and ".join(_KEYWORDS)
-    raise SchemaError(f"the dialect {_format_seen(named)} is not supported; {supported} are")
+    raise SchemaError(f"the dialect {_format_seen(named)} is not supported; "
+                      f"{' and '.join(_KEYWORDS)} are")
 
 
-# ---- documents: which schema a reference means, and the tests of each schema ----
+# ---- documents: which schema a reference means, and the tests of each schema
 
+class _SchemaDocument:
+    """A schema with all inside it: what they are called, and the tests that each of them makes."""
 
-class _Document:
-    """A schema with all inside it: what they are called, and the tests made of them so far."""
-
-    def __init__(self, root: Any, draft: str, is_foreign: bool = False) -> None:
-        self.is_foreign = is_foreign
-        self.root, self.draft, self.keywords = root, draft, _KEYWORDS[draft]
-        self.resources = {"": root}  # URI: schema
-        self.anchors: dict = {}  # (URI, name): schema
-        self.dynamic_anchors: dict = {}  # URI: {name: schema}
-        self.bases: dict = {}  # id of a schema: URI of the resource it lies in
-        self.subschemas: dict = {}  # (id of a schema, scope): _Subschema
-        self.pending: list = []  # those of them whose tests are not built yet
-        self.searches: dict = {}  # pattern: what searches for it
-        self.pattern_chars = 0
+    def __init__(self, root: Any, draft: str, is_foreign: bool = False):
+        self.root, self.draft, self.is_foreign = root, draft, is_foreign
+        self.resources = {"": root}              # by URI
+        self.anchors: dict = {}                  # (URI, name) to schema
+        self.dynamic_anchors: dict = {}          # URI to {name: schema}
+        self.bases: Dict[int, str] = {}          # id of a schema to the resource it lies in
+        # id of a schema: its base, what it costs, whether it asks what was seen, and its tests
+        self.rows: Dict[int, Tuple[str, int, bool, list]] = {}
+        self._pending: list = []                 # schemas whose rows are not built yet
         self.add(root, "")
+        try:
+            while self._pending:
+                self._build_rows(self._pending.pop())
+        except _ExhaustedError:
+            raise SchemaError("the schema holds a constant too large to compare with") from None
 
     def add(self, schema: Any, base: str) -> None:
-        """Take note of schema, which lies under base, and of all inside it."""
+        """Take note of a schema, which lies under base, and of all inside it."""
         pending = [(schema, base)]
-        while pending:  # instead of recursion, which a deep schema would exhaust
+        while pending:                           # a deep schema would exhaust recursion
             schema, base = pending.pop()
             if not isinstance(schema, dict) or id(schema) in self.bases:
                 continue
             if len(self.bases) >= MAX_SUBSCHEMAS:
                 raise SchemaError(f"the schema holds more than {MAX_SUBSCHEMAS} schemas")
-            base = self.bases[id(schema)] = self.add_names(schema, base)
-            inner: list = []
-            for word in [word for word in schema if word in self.keywords]:
-                _map_schemas(self.keywords[word].form, schema[word], inner.append)
-            pending += [(each, base) for each in inner]
+            base = self.bases[id(schema)] = self._add_names(schema, base)
+            self._pending.append(schema)
+            for word, keyword in _KEYWORDS[self.draft].items():
+                if word in schema:
+                    pending += [(part, base) for part in _list_schemas(keyword.form, schema[word])]
 
-    def add_names(self, schema: dict, base: str) -> str:
-        """Take note of the names schema gives itself; return the URI of the resource it lies in."""
+    def _add_names(self, schema: dict, base: str) -> str:
+        """Take note of the names of a schema; return the URI of the resource it lies in."""
         if "$schema" in schema and _find_draft(schema) != self.draft:
             raise SchemaError("the schema mixes drafts")
         is_hidden = self.draft == DRAFT_07 and "$ref" in schema
         uri, _, fragment = _resolve(base, "" if is_hidden else schema.get("$id", "")).partition("#")
         if uri != base:
             self.resources[uri] = schema
-        names = [fragment]  # where draft-07 has its anchors
+        names = [fragment]                       # the place of draft-07's anchors
         if self.draft == DRAFT_2020_12:
             names += [schema.get("$anchor"), schema.get("$dynamicAnchor")]
             if names[-1]:
@@ -1861,29 +1874,35 @@ class _Document:
         self.anchors.update({(uri, name): schema for name in names if name})
         return uri
 
-    def find(self, reference: str, base: str, scope: tuple = ()) -> Any:
-        """Return the schema that reference means under base; it lies in this document.
+    def _build_rows(self, schema: dict) -> None:
+        """Prepare the keywords of a schema, in the order of the table."""
+        is_alone = self.draft == DRAFT_07 and "$ref" in schema      # it hides its neighbours
+        rows, cost, is_asking = [], 1, False
+        for word, keyword in _KEYWORDS[self.draft].items():
+            if word in schema and keyword.test and (word == "$ref" or not is_alone):
+                argument = schema[word]
+                cost += len(argument) if isinstance(argument, (dict, list)) else 0
+                is_asking = is_asking or keyword.test is _test_unevaluated
+                rows.append((keyword.kinds, keyword.test, keyword.prepare(argument, self, schema)
+                             if keyword.prepare else argument))
+        self.rows[id(schema)] = (self.bases[id(schema)], cost, is_asking, rows)
 
-        If it has a dynamic anchor of that name, the outermost namesake in scope is meant.
-        """
+    def find(self, reference: str, base: str) -> Tuple[Any, str, str]:
+        """Return the schema that a reference means under base, its resource, and its name there."""
         uri, _, fragment = _resolve(base, reference).partition("#")
         if uri == self.draft and uri not in self.resources:
-            self.resources[uri] = _build_meta_schema(uri)  # the one other document always at hand
+            self.resources[uri] = _build_meta_schema(uri)    # the one other document at hand
             self.add(self.resources[uri], uri)
-        name = _unquote(fragment)
+        name = parse_percent(fragment)
         try:
-            if name[:1] in ("", "/"):
-                return self.find_at(uri, name.split("/")[1:])
-            schema = self.anchors[uri, name]
+            schema = (self._follow(uri, name.split("/")[1:]) if name[:1] in ("", "/")
+                      else self.anchors[uri, name])
         except (LookupError, TypeError):
-            wrong = f"the reference {_format_seen(reference)} leads to nothing in this schema"
-            raise SchemaError(f"{wrong}, and no other document is read") from None
-        if self.dynamic_anchors.get(uri, {}).get(name) is not schema:
-            return schema
-        namesakes = (self.dynamic_anchors[outer].get(name) for outer in scope)
-        return next(filter(None, namesakes), schema)
+            raise SchemaError(f"the reference {_format_seen(reference)} leads to nothing in this "
+                              "schema, and no other document is read") from None
+        return schema, uri, name
 
-    def find_at(self, uri: str, tokens: List[str]) -> Any:
+    def _follow(self, uri: str, tokens: List[str]) -> Any:
         """Return the schema to which the tokens of a JSON pointer lead from the resource at uri."""
         schema, base = self.resources[uri], uri
         for token in tokens:
@@ -1891,256 +1910,121 @@ class _Document:
             is_index = isinstance(schema, list) and re.fullmatch("0|[1-9][0-9]{0,8}", token)
             schema = schema[int(token) if is_index else token.replace("~1", "/").replace("~0", "~")]
         if not isinstance(schema, bool) and id(schema) not in self.bases:
-            _check_form(schema, self.draft)  # no keyword led here, so nobody has looked yet
+            _check_form(schema, self.draft)      # no keyword led here, so it is not checked yet
             self.add(schema, base)
         return schema
 
-    def compile_root(self) -> Callable:
-        """Return the test of the whole document."""
-        try:
-            test = self.compile(self.root, ())
-            while self.pending:
-                self.pending.pop().build_tests()
-        except _Exhausted:
-            raise SchemaError("the schema holds a constant too large to compare with") from None
-        return test
+    def compile_pattern(self, pattern: str) -> Callable[[_SchemaRun, str], Any]:
+        """Return what searches a string, during a run, for a regular expression.
 
-    def compile(self, schema: Any, scope: tuple) -> Callable:
-        """Return the test of schema, which does its work only once it is no longer pending.
-
-        scope holds the resources with dynamic anchors entered on the way, outermost first. A schema
-        is built once for each scope, so what a $dynamicRef means is settled before any run.
+        A search cannot be stopped, and holds up every thread: a foreign pattern that may take more
+        steps than a run has is not begun, and counts as found.
         """
-        if isinstance(schema, bool):
-            return _accept if schema else _refuse
-        base = self.bases[id(schema)]
-        if base in self.dynamic_anchors and base not in scope:
-            scope += (base,)
-        key = (id(schema), scope)
-        if key not in self.subschemas:
-            if len(self.subschemas) >= MAX_SUBSCHEMAS:
-                raise SchemaError(f"the schema takes more than {MAX_SUBSCHEMAS} schemas to compile")
-            self.subschemas[key] = _Subschema(self, schema, scope)
-            self.pending.append(self.subschemas[key])
-        return self.subschemas[key].test
+        try:
+            if len(pattern) > MAX_PATTERN_CHARS:
+                raise ValueError("it is too long")
+            spelled = _spell_pattern(pattern)
+            find = re.compile(spelled, re.ASCII).search
+        except (re.error, ValueError, OverflowError, RecursionError) as error:
+            raise SchemaError(f"the pattern {_format_seen(pattern)} cannot be used: "
+                              f"{error}") from None
+        if not self.is_foreign:
+            return lambda run, text: find(text)
+        count = functools.lru_cache(maxsize=100)(functools.partial(count_ways, spelled))
 
-    def compile_pattern(self, pattern: str) -> Callable:
-        """Return what searches a string, during a run, for the regular expression pattern."""
-        if pattern not in self.searches:
-            try:
-                if len(pattern) > MAX_PATTERN_CHARS:
-                    raise ValueError("it is too long")
-                spelled = _spell_pattern(pattern)
-                self.pattern_chars += len(spelled)
-                if self.pattern_chars > MAX_PATTERN_CHARS:  # a single \p{L} stands for 600 ranges
-                    raise ValueError("with the others of its schema, it is too long")
-                find = re.compile(spelled, re.ASCII).search
-                self.searches[pattern] = _build_search(find, spelled if self.is_foreign else None)
-            except (re.error, ValueError, OverflowError, RecursionError) as error:
-                wrong = f"the pattern {_format_seen(pattern)} cannot be used: {error}"
-                raise SchemaError(wrong) from None
-        return self.searches[pattern]
+        def search(run: _SchemaRun, text: str) -> Any:
+            run.spend(len(spelled))
+            steps = count(len(text)) * (len(text) + 1)
+            if steps > MAX_SCHEMA_STEPS:
+                return True
+            run.spend(int(steps))
+            return find(text)
 
-
-def _accept(value: Any, run: _Run) -> None:
-    run.spend(1)
-
-
-def _refuse(value: Any, run: _Run) -> None:
-    run.spend(1)
-    run.report("must be absent", value)
-
-
-class _Subschema:
-    """One schema as it is reached in one dynamic scope: its keywords prepared, its tests sorted."""
-
-    __slots__ = ("document", "schema", "base", "scope", "prepared", "tests", "cost", "is_asking")
-
-    def __init__(self, document: _Document, schema: dict, scope: tuple) -> None:
-        self.document, self.schema, self.scope = document, schema, scope
-        self.base = document.bases[id(schema)]
-        self.prepared: dict = {}  # keyword: its argument, as its test takes it
-        self.tests: dict = {cls: [] for cls in _ANY}  # class of a value: [(test, its argument)]
-        self.tests[object] = [(_test_assertion, (lambda value, run: False, "must be a JSON value"))]
-        self.cost = 1
-        self.is_asking = False  # whether it has a keyword that asks what was seen
-
-    def build_tests(self) -> None:
-        is_alone = self.document.draft == DRAFT_07 and "$ref" in self.schema  # hides its neighbours
-        for word, keyword in self.document.keywords.items():
-            if word not in self.schema or (is_alone and word != "$ref"):
-                continue
-            argument = self.schema[word]
-            if keyword.prepare:
-                prepared = keyword.prepare(argument, self)
-            else:
-                prepared = _map_schemas(keyword.form, argument, self.compile)
-            self.prepared[word] = prepared
-            self.cost += len(argument) if isinstance(argument, (dict, list)) else 0
-            self.is_asking = self.is_asking or keyword.test is _test_unevaluated
-            for cls in keyword.classes:
-                self.tests[cls].append((keyword.test, prepared))
-
-    def compile(self, schema: Any) -> Callable:
-        return self.document.compile(schema, self.scope)
-
-    def refer(self, reference: str, scope: tuple = ()) -> Callable:
-        return self.compile(self.document.find(reference, self.base, scope))
-
-    def test(self, value: Any, run: _Run) -> None:
-        """Report to run each fault of value."""
-        run.depth += 1
-        run.steps += self.cost
-        if run.steps > MAX_SCHEMA_STEPS or run.depth > MAX_SCHEMA_DEPTH:
-            raise _Exhausted
-        tests = self.tests.get(value.__class__)
-        if tests is None:
-            tests = self.tests[next(c for c in (*_ANY, object) if isinstance(value, c))]
-        seen = run.seen
-        if self.is_asking:
-            run.seen = set()
-        for test, argument in tests:
-            test(value, argument, run, self)
-        if self.is_asking and seen is not None:
-            seen.update(run.seen)
-        run.seen = seen
-        run.depth -= 1
-
-
-_ROOT_AND_PATH = r"([A-Za-z][A-Za-z0-9+.-]*:)?(//[^/?#]*)?([^?#]*)"
+        return search
 
 
 def _resolve(base: str, reference: str) -> str:
-    """Return reference made absolute against base, which has no fragment (RFC 3986, 5.2)."""
-    scheme, authority, path = re.match(_ROOT_AND_PATH, base).groups("")
-    if re.match(_ROOT_AND_PATH, reference)[1]:
-        return reference
+    """Return a reference made absolute against base, which has no fragment. Spec: RFC 3986, 5.2."""
     if reference[:1] in ("", "#"):
         return base + reference
-    if reference[:1] == "?":
-        return scheme + authority + path + reference
-    if reference[:2] == "//":
-        return scheme + reference
-    if reference[:1] != "/":
-        folder = path[: path.rfind("/") + 1] or ("/" if authority else "")
-        reference = folder + reference
-    path = re.match("[^?#]*", reference)[0]
-    segments: List[str] = []
-    for segment in path.split("/"):
-        if segment == ".." and len(segments) > 1:
-            segments.pop()
-        elif segment not in (".", ".."):
-            segments.append(segment)
-    return scheme + authority + "/".join(segments) + reference[len(path) :]
+    try:
+        return urllib.parse.urljoin(base, reference)
+    except ValueError:
+        raise SchemaError(f"{_format_seen(reference)} is no URI reference") from None
 
 
-def _unquote(text: str) -> str:
-    """Return text with its percent-encoding undone."""
-    coded = text.encode("utf-8", "surrogatepass")
-    plain = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), coded)
-    return plain.decode("utf-8", "replace")
-
-
-# ---- patterns: the regular expressions of ECMA-262, spelled as Python spells them ----
+# ---- patterns: the regular expressions of ECMA-262, spelled as Python spells them
 
 _SETS = r"\\[dDwWsS]|\\[pP]\{[^}\\]+\}"
 _ESCAPES = (
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # one character, two surrogates
-    r"|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]+\}|\\x[0-9a-fA-F]{2}|\\c[A-Za-z]|\\k<[^>\\]+>|\\."
-)
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"     # one character, two surrogates
+    r"|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]+\}|\\x[0-9a-fA-F]{2}|\\c[A-Za-z]|\\k<[^>\\]+>|\\.")
 _PATTERN_TOKEN = (
-    rf"(?s){_SETS}|{_ESCAPES}"
-    r"|\[(?:[^\\\]]|\\.)*\]?|[$.]|\(\?<(?![=!])"
-    r"|\(\?(?![:=!<])|\{,|(?:[*+?]|\{\d+(?:,\d*)?\})\+"  # to Python alone these mean something
-)
+    rf"(?s){_SETS}|{_ESCAPES}|\[(?:[^\\\]]|\\.)*\]?|[$.]|\(\?<(?![=!])"
+    r"|\(\?(?![:=!<])|\{,|(?:[*+?]|\{\d+(?:,\d*)?\})\+")     # to Python alone these mean something
 _MEMBER_TOKEN = rf"(?s)(?:{_SETS})-?|{_ESCAPES}|^-|--|[\[&|~]"
 _SPELLINGS = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\B": r"(?!\b)", "(?<": "(?P<"}
 _SPACES = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_OTHERS = (
-    r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e"
-    r"\u2060-\u2fff\u3001-\ufefe\uff00-\U0010ffff"
-)
-# Long names of the commonest general categories; of short ones, all are known.
-_CATEGORIES = {"Letter": "L", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Mark": "M"}
-_CATEGORIES.update({"Number": "N", "Decimal_Number": "Nd", "Punctuation": "P", "Symbol": "S"})
+_NO_SPACES = (r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e"
+              r"\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\U0010ffff")
+# The only properties that are known, outside of brackets.
+_LETTERS = {**dict.fromkeys((r"\p{L}", r"\p{Letter}"), r"(?u:[^\W\d_])"),
+            **dict.fromkeys((r"\P{L}", r"\P{Letter}"), r"(?u:[\W\d_])")}
 
 
 def _spell_pattern(pattern: str) -> str:
-    """Return pattern spelled for re and re.ASCII; ValueError if that cannot be done."""
-    return re.sub(_PATTERN_TOKEN, lambda match: _spell_token(match[0]), pattern)
-
-
-def _spell_token(token: str) -> str:
-    if token in _SPELLINGS:
-        return _SPELLINGS[token]
-    if token[0] == "[":
-        return _spell_class(token)
-    if token[0] != "\\":
-        raise ValueError(f"ECMA-262 has no {token}")
-    return _spell_escape(token)
+    """Return a pattern spelled for re and re.ASCII; ValueError if that cannot be done."""
+    def spell(match: re.Match) -> str:
+        token = match[0]
+        if token in _SPELLINGS or token in _LETTERS:
+            return _SPELLINGS.get(token) or _LETTERS[token]
+        if token[0] == "[":
+            return _spell_class(token)
+        if token[0] != "\\":
+            raise ValueError(f"ECMA-262 has no {token}")
+        return _spell_escape(token, "[{}]")
+    return re.sub(_PATTERN_TOKEN, spell, pattern)
 
 
 def _spell_class(token: str) -> str:
+    """Return a class in brackets; Python warns of what may come to mean operations on sets."""
+    def spell(match: re.Match) -> str:
+        member = match[0]
+        if member[0] != "\\":
+            return member[:-1] + "\\" + member[-1]
+        if member[-1] == "-" and len(member) > 2:      # after a whole set it begins no range
+            return _spell_escape(member[:-1], "{}") + r"\-"
+        return _spell_escape(member, "{}")
+
     opening = "[^" if token.startswith("[^") else "["
     if not token.endswith("]"):
         raise ValueError("a [ is not closed")
-    members = token[len(opening) : -1]
-    if not members:  # Python would take the ] for one
+    members = token[len(opening):-1]
+    if not members:                                    # Python would take the ] for one
         return "(?!)" if opening == "[" else r"[\x00-\U0010ffff]"
-    return opening + re.sub(_MEMBER_TOKEN, lambda match: _spell_member(match[0]), members) + "]"
+    return opening + re.sub(_MEMBER_TOKEN, spell, members) + "]"
 
 
-def _spell_member(token: str) -> str:
-    if token[0] != "\\":  # Python warns that it may come to mean an operation on sets
-        return token[:-1] + "\\" + token[-1]
-    if token[-1] == "-" and len(token) > 2:  # after a whole set it cannot begin a range
-        return _spell_escape(token[:-1], is_member=True) + r"\-"
-    return _spell_escape(token, is_member=True)
-
-
-def _spell_escape(token: str, is_member: bool = False) -> str:
+def _spell_escape(token: str, form: str) -> str:
+    """Return an escape; `form` has the place of the members that stand for a set."""
     kind, is_long = token[1], len(token) > 2
-    if kind in "sS" or (kind in "pP" and is_long):
-        members = {"s": _SPACES, "S": _OTHERS}.get(kind) or _spell_property(token)
-        return members if is_member else f"[{members}]"
+    if kind in "sS":
+        return form.format(_SPACES if kind == "s" else _NO_SPACES)
     if kind in "ux" and is_long:
         is_pair = "\\" in token[2:]
-        code_point = json.loads(f'"{token}"') if is_pair else chr(int(token[2:].strip("{}"), 16))
-        return re.escape(code_point)
+        return re.escape(json.loads(f'"{token}"') if is_pair else
+                         chr(int(token[2:].strip("{}"), 16)))
     if kind == "c" and is_long:
         return re.escape(chr(ord(token[2]) % 32))
     if kind == "k" and is_long:
         return f"(?P={token[3:-1]})"
     if kind.isascii() and kind.isalpha() and kind not in "dDwWbBtnvfr":
-        raise ValueError(f"ECMA-262 has no {token}")
+        raise ValueError(f"{token} is not known here")
     return r"\x00" if kind == "0" else token
 
 
-def _build_search(find: Callable, pattern: Optional[str]) -> Callable:
-    """Return what searches a string during a run by `find`, in time if a pattern is given.
-
-    A regular expression cannot be stopped, and holds up every thread: what may take more steps
-    than a run has is not begun, and counts as found.
-    """
-    if pattern is None:
-        return lambda text, run: find(text)
-    count = functools.lru_cache(maxsize=100)(functools.partial(count_ways, pattern))
-
-    def search(text, run):
-        run.spend(len(pattern))
-        steps = count(len(text)) * (len(text) + 1)
-        if steps > MAX_SCHEMA_STEPS:
-            return True
-        run.spend(int(steps))
-        return find(text)
-
-    return search
-
-
-_PATTERN_PART = (
-    r"(?s)\\.|\[(?:[^\\\]]|\\.)*\]|\(\?P=[^)]*\)|\((?:\?(?:<?[=!]|:|P<[^>]*>))?"
-    r"|(?:[*+?]|\{\d+(?:,\d*)?\})\??|."
-)
+_PATTERN_PART = (r"(?s)\\.|\[(?:[^\\\]]|\\.)*\]|\(\?P=[^)]*\)"
+                 r"|\((?:\?(?:<?[=!]|u?:|P<[^>]*>))?|(?:[*+?]|\{\d+(?:,\d*)?\})\??|.")
 _REPEAT = r"(?:\{(\d+)(,(\d*))?\}|[*+?])\??"
 
 
@@ -2152,8 +2036,15 @@ def count_ways(pattern: str, size: int) -> float:
     stack: List[Tuple[float, float]] = []
     others, ways, part = 0.0, 1.0, 1.0   # of the branches before, of this one, and its last part's
     for token in re.findall(_PATTERN_PART, pattern):
-        if re.fullmatch(_REPEAT, token):
-            part = _count_repeats(token, part, size)
+        repeat = re.fullmatch(_REPEAT, token)
+        if repeat:
+            least, bounds, most = repeat.groups()
+            low, is_open = int(least or token[0] == "+"), bounds or not least
+            high = 1 if token[0] == "?" else int(most or (size if is_open else low))
+            try:
+                part = (1.0 + max(0, high - low)) * part ** high
+            except OverflowError:
+                return math.inf
         elif token == "|":
             others, ways, part = others + ways * part, 1.0, 1.0
         elif token == ")" and stack:
@@ -2165,46 +2056,6 @@ def count_ways(pattern: str, size: int) -> float:
         else:
             ways, part = ways * part, 1.0
     return others + ways * part
-
-
-def _count_repeats(token: str, ways: float, size: int) -> float:
-    """Return the ways of a part that is repeated as a quantifier says."""
-    least, bounds, most = re.fullmatch(_REPEAT, token).groups()
-    low = int(least or token[0] == "+")
-    high = 1 if token[0] == "?" else int(most) if most else size if bounds or not least else low
-    try:
-        return (1.0 + max(0, high - low)) * ways ** high
-    except OverflowError:
-        return math.inf
-
-
-@functools.lru_cache(maxsize=100)
-def _spell_property(token: str) -> str:
-    r"""Return the members of a class that stand for \p{...} or \P{...}, a general category."""
-    name = re.sub("^(gc|General_Category)=", "", token[3:-1])
-    code = _CATEGORIES.get(name, name)
-    runs = _find_category_runs()
-    if not any(category.startswith(code) for category, _, _ in runs):
-        raise ValueError(f"the property {name} is not known")
-    ranges = []
-    for is_inside, group in groupby(runs, lambda run: run[0].startswith(code)):
-        if is_inside is (token[1] == "p"):
-            members = list(group)
-            ranges.append(f"{re.escape(chr(members[0][1]))}-{re.escape(chr(members[-1][2]))}")
-    return "".join(ranges)
-
-
-@functools.lru_cache(maxsize=None)
-def _find_category_runs() -> list:
-    """Return (category, first, last) for each run of code points alike; it takes 0.1 s, once."""
-    from unicodedata import category
-
-    runs, first = [], 0
-    for name, group in groupby(map(category, map(chr, range(0x110000)))):
-        last = first + len(list(group)) - 1
-        runs.append((name, first, last))
-        first = last + 1
-    return runs
 
 
 # =============================================================================================
