@@ -283,9 +283,6 @@ MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
 INTROSPECTION_SECONDS = 5.0            # that an authorization server may take to judge a token
 INTROSPECTION_BYTES = 256 * 1024
 TOKEN_CACHE_SECONDS = 60.0             # a revoked token is served so much longer, at most
-TASK_POLL_SECONDS = 1.0                # how often a client is advised to ask for a task
-MAX_TASK_SECONDS = 1e9                 # for ever, as a number that JSON carries everywhere
-TASK_LOOK_SECONDS = 0.5                # how often a running task looks for what others wrote
 WORKER_SECONDS = 30.0                  # that a worker may take before it serves
 STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
 REPLACE_SECONDS = 0.25                 # before a worker that died again is replaced; then doubled
@@ -3641,20 +3638,20 @@ class Filter(NamedTuple):
 
     lists: Collection[str] = frozenset()     # features whose lists may change
     uris: Collection[str] = frozenset()      # resources
-    tasks: Collection[str] = frozenset()     # ids of tasks
+    others: Mapping[str, Collection[str]] = {}         # what extras offer, ids by wire name
 
     def to_wire(self) -> dict:
         """Return the filter as requests and acknowledgements have it."""
         names = {f"{feature}ListChanged": True for feature in LIST_CHANGES
                  if feature in self.lists}
-        ids = {"resourceSubscriptions": sorted(self.uris), "taskIds": sorted(self.tasks)}
-        return {**names, **{name: value for name, value in ids.items() if value}}
+        ids = {"resourceSubscriptions": self.uris, **self.others}
+        return {**names, **{name: sorted(value) for name, value in ids.items() if value}}
 
 
-def parse_filter(wanted: dict, limits: Limits) -> Filter:
-    """Return a filter as it came; raises MCPError where it makes no sense."""
+def parse_filter(wanted: dict, limits: Limits, others: Iterable[str]) -> Filter:
+    """Return a filter as it came, `others` of its members too; raises MCPError for a wrong one."""
     ids = {}
-    for name in ("resourceSubscriptions", "taskIds"):
+    for name in ("resourceSubscriptions", *others):
         value = wanted.get(name) or []
         if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
             raise MCPError(INVALID_PARAMS, f"Invalid params: {name} must be a list of strings, "
@@ -3664,13 +3661,13 @@ def parse_filter(wanted: dict, limits: Limits) -> Filter:
         ids[name] = frozenset(value)
     lists = frozenset(feature for feature in LIST_CHANGES
                       if wanted.get(f"{feature}ListChanged") is True)
-    return Filter(lists, ids["resourceSubscriptions"], ids["taskIds"])
+    return Filter(lists, ids.pop("resourceSubscriptions"), ids)
 
 
 def refuse_subscriptions(limits: Limits) -> MCPError:
     """Return the error for more subscriptions than one client may have."""
     return MCPError(INVALID_PARAMS, "Invalid params: one client may subscribe to "
-                    f"{limits.max_subscriptions:,} resources, and as many tasks")
+                    f"{limits.max_subscriptions:,} resources")
 
 
 def check_kept(what: str, value: Any) -> None:
@@ -4495,8 +4492,9 @@ class Item(NamedTuple):
 # by names, a function(server, **given) that returns an Item's `runner`, or None.
 SERVER_OPTIONS: Dict[str, Callable] = {}
 TOOL_OPTIONS: Dict[Tuple[str, ...], Callable] = {}
-# What extras let a client listen to: function(server, filter, granted, context) -> granted.
-FILTER_GRANTS: List[Callable] = []
+# What extras let a client listen to: by the member of `notifications` that has the ids, a
+# function(server, id, context) that says whether the caller may.
+FILTER_GRANTS: Dict[str, Callable] = {}
 
 
 class Server:
@@ -4569,12 +4567,7 @@ class Server:
         """
         for extra in self.extras.values():
             extra.suspend()                  # an open file must not be carried over a fork
-
-        def make() -> Server:
-            for extra in self.extras.values():
-                extra.resume()
-            return self
-        run_server(make, stdio, **options)
+        run_server(lambda: self, stdio, **options)
 
     # ---- registration
 
@@ -5141,12 +5134,12 @@ def handle_subscriptions_listen(server: Server, params: dict, context: Context) 
         raise MCPError(METHOD_NOT_FOUND, "Method not found (this server never streams)",
                        "subscriptions/listen")
     check_kept("a request to listen is", [context.request_id, params])
-    wanted = parse_filter(params["notifications"], server.limits)
+    wanted = parse_filter(params["notifications"], server.limits, FILTER_GRANTS)
     granted = Filter(
         frozenset(wanted.lists) & server.features,
-        frozenset(uri for uri in wanted.uris if _may_follow(server, uri, context.principal)))
-    for grant in FILTER_GRANTS:
-        granted = grant(server, wanted, granted, context)
+        frozenset(uri for uri in wanted.uris if _may_follow(server, uri, context.principal)),
+        {name: {one for one in ids if FILTER_GRANTS[name](server, one, context)}
+         for name, ids in wanted.others.items()})
     stream = Stream(0, server.runtime, server.limits)
     mark = {"_meta": {META_SUBSCRIPTION_ID: context.request_id}}
     stream.append(encode_json(build_notification(
@@ -12078,14 +12071,19 @@ add_options(
 # 21. TASKS
 # =============================================================================================
 # In: a tools/call whose client takes a handle for an answer. Out: the handle, and by `tasks/get`
-# what came of it. A task is a record in a store: what is asked about it reads and changes that,
-# and so does the thread that runs it. Where processes share a store, any of them can answer.
-# Spec: SEP-2663, the extension io.modelcontextprotocol/tasks.
+# what has become of the call. A task is a row of an SQLite database, in memory or in a file that
+# several processes may use. Requests about it read and change the row, and so does the thread that
+# runs it. Spec: SEP-2663, the extension io.modelcontextprotocol/tasks.
 
 # Extensions are named as `_meta` members are. Spec: extensions/overview, Negotiation.
 TASKS_EXTENSION = META_PREFIX + "tasks"
 # What the client must have declared of itself before it gets a task, or asks for one.
 TASKS_NEEDED = {"extensions": {TASKS_EXTENSION: {}}}
+POLL_SECONDS = 1.0                     # how often a client is advised to ask for a task
+FOREVER_SECONDS = 1e9                  # as a number that JSON carries everywhere
+BEAT_SECONDS = 0.5                     # how often a process marks its tasks as running
+SILENT_SECONDS = 10.0                  # a process that has not done so for this long has ended
+DATABASE_MARK = 0x6d637002             # "mcp" and the number of the form: the user_version
 
 METHODS.update({name: Method(MODERN_VERSIONS, TASKS_EXTENSION, {"taskId": (str, True), **params},
                              "taskId", needs=TASKS_NEEDED)
@@ -12096,46 +12094,20 @@ LIMITS.update(
     max_running_tasks=(100, "tasks that run at a time in one process (an error beyond)"),
     task_seconds=(3600.0, "seconds that a task is kept, from its call on, unless its tool says "
                           "otherwise"))
-
-
-class TaskRule(NamedTuple):
-    """How the calls of a tool become tasks; see `Server.add_tool`."""
-
-    mode: str                              # "optional" or "required"
-    asks: str                              # "within" or "before"
-    seconds: Optional[float]               # that a task is kept; None: as the server's limit says
-    poll_seconds: float
-
-
-def build_task_rule(mode: Optional[str], asks: str, seconds: Optional[float],
-                    poll_seconds: float) -> Optional[TaskRule]:
-    """Return the TaskRule of a tool, None for one that is never a task; raises UsageError."""
-    if mode not in (None, "optional", "required"):
-        raise UsageError(f'task is "optional" or "required", but is {shorten(mode)}')
-    if asks not in ("within", "before"):
-        raise UsageError(f'asks is "within" or "before" (the task), but is {shorten(asks)}')
-    if not (seconds is None or seconds > 0) or not poll_seconds > 0:
-        raise UsageError("task_seconds and poll_seconds must be more than 0, but are "
-                         f"{seconds!r} and {poll_seconds!r}")
-    return None if mode is None else TaskRule(mode, asks, seconds, poll_seconds)
-
-
-# A status to the member that tells more of it. Spec: Task Status.
+# A status to the member that belongs to it. Spec: Task Status.
 TASK_DETAILS = {"working": None, "input_required": "inputRequests", "completed": "result",
                 "failed": "error", "cancelled": None}
-FINISHED = frozenset({"completed", "failed", "cancelled"})
 
 
 class Task(NamedTuple):
-    """A task as it is kept; times are seconds since 1970.
+    """A task as the database has it; times are seconds since 1970.
 
-    `detail` is what its status tells more of: the open questions by key, the result, or the
-    error. `answers` are what the client has answered, by key, until the task has ended.
+    `detail` belongs to the status: the open input requests by key, the result, or the error.
+    `answers` are those of the client by key, until the task has ended.
     """
 
     id: str
     principal: Optional[str]               # the only one who may know of it
-    owner: str                             # the process that runs it, by its store's name for it
     created: float
     updated: float
     ttl_ms: int
@@ -12148,20 +12120,33 @@ class Task(NamedTuple):
     @property
     def is_finished(self) -> bool:
         """Whether it has ended, and so will never change."""
-        return self.status in FINISHED
+        return self.status in ("completed", "failed", "cancelled")
 
-    @property
-    def expires(self) -> float:
-        """When it may no longer be asked for."""
-        return self.created + self.ttl_ms / 1000
+    def answer(self, responses: dict) -> Task:
+        """Return the task with the answers to what it asks; others are ignored.
 
-    def finish(self, status: str, message: Optional[str] = None,
-               detail: Optional[dict] = None) -> Task:
+        Raises MCPError -32602 for an answer that breaks the rules; the question stays open then.
+        """
+        asked = self.detail if self.status == "input_required" else {}
+        given = {key: responses[key] for key in asked if key in responses}
+        for key, response in given.items():
+            read_answer(key, parse_input_request(asked[key]), response)
+        still_open = {key: request for key, request in asked.items() if key not in given}
+        return self if not given else self._replace(
+            status="input_required" if still_open else "working", detail=still_open or None,
+            answers={**self.answers, **given})
+
+    def end(self, status: str, message: Optional[str] = None,
+            detail: Optional[dict] = None) -> Task:
         """Return the task as it ended."""
         return self._replace(status=status, message=message, detail=detail, answers={})
 
+    def fail(self, error: MCPError) -> Task:
+        """Return the task as it ended with an error."""
+        return self.end("failed", error.message, error.to_wire())
+
     def to_wire(self) -> dict:
-        """Return what `tasks/get` says of it: the DetailedTask, which notifications carry too."""
+        """Return the DetailedTask that `tasks/get` and notifications carry."""
         member = TASK_DETAILS[self.status]
         return without_none({
             "taskId": self.id, "status": self.status, "statusMessage": self.message,
@@ -12170,424 +12155,337 @@ class Task(NamedTuple):
             "pollIntervalMs": self.poll_ms, **({member: self.detail} if member else {})})
 
 
-def count_ms(seconds: float) -> int:
-    """Return seconds as the milliseconds of the wire: an integer, and more than 0."""
-    return max(1, round(min(seconds, MAX_TASK_SECONDS) * 1000))
-
-
 def format_timestamp(seconds: float) -> str:
     """Return a moment since 1970 as ISO 8601, in UTC and to the millisecond."""
-    import datetime
-    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole, ms = divmod(round(seconds * 1000), 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{ms:03}Z"
 
 
-def ask_in_task(task: Task, requests: Dict[str, dict]) -> Task:
-    """Return a task that waits for the answers to these requests, and to those of before."""
-    return task._replace(status="input_required", detail={**(task.detail or {}), **requests})
+def count_ms(seconds: float) -> int:
+    """Return seconds as the milliseconds of the wire: an integer, and more than 0."""
+    return max(1, round(min(seconds, FOREVER_SECONDS) * 1000))
 
 
-def answer_task(task: Task, responses: dict) -> Task:
-    """Return a task with the answers to what it asks; under other keys they are nobody's.
+def open_database(path: Union[str, os.PathLike, None]) -> Any:
+    """Return a connection to the SQLite file of tasks, made if it is missing; None: in memory.
 
-    Raises MCPError -32602 for an answer that breaks the rules; the question stays open then.
+    Any thread may use it, one at a time, and says where its transactions begin and end. Raises
+    UsageError for a file that cannot be used.
     """
-    asked = task.detail if task.status == "input_required" else {}
-    answered = {key: response for key, response in responses.items() if key in asked}
-    for key, response in answered.items():
-        read_answer(key, parse_input_request(asked[key]), response)
-    still_open = {key: request for key, request in asked.items() if key not in answered}
-    if not answered:
-        return task
-    return task._replace(status="input_required" if still_open else "working",
-                         detail=still_open or None, answers={**task.answers, **answered})
-
-
-def cancel_task(task: Task) -> Task:
-    """Return a task as its client ended it."""
-    return task.finish("cancelled", "cancelled by the client")
-
-
-def interrupt_task(task: Task) -> Task:
-    """Return a task as it ends when nobody runs it any more."""
-    text = "the task was interrupted: what ran it has ended without an outcome; call again"
-    return task.finish("failed", text, MCPError(INTERNAL_ERROR, text).to_wire())
-
-
-class MemoryStore:
-    """Keeps tasks for as long as the process lives. What it can do, every store can."""
-
-    owner = "this process"
-
-    def __init__(self, runtime: Runtime):
-        self._lock = runtime.new_lock()
-        # In the order of their last changes, whatever the clock said then; guarded by _lock.
-        self._by_id: Dict[str, Task] = {}
-
-    def add(self, task: Task, room: int) -> bool:
-        """Keep a new task among at most `room`; those that ended first make room for it.
-
-        Returns False, keeping nothing, where too many are still to end.
-        """
-        with self._lock:
-            excess = max(0, len(self._by_id) + 1 - room)
-            ended = [old for old in self._by_id.values() if excess and old.is_finished]
-            if len(ended) < excess:
-                return False
-            for old in ended[:excess]:
-                del self._by_id[old.id]
-            self._by_id[task.id] = task
-            return True
-
-    def find(self, task_id: str) -> Optional[Task]:
-        """Return the task with this id, else None."""
-        with self._lock:
-            return self._by_id.get(task_id)
-
-    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
-        """Put what `change` returns in the place of a task, with nobody in between.
-
-        Returns the task where that changed it, None where it did not or there is none.
-        """
-        with self._lock:
-            task = self._by_id.get(task_id)
-            changed = task and change(task)
-            if changed == task:
-                return None
-            del self._by_id[task_id]
-            self._by_id[task_id] = changed
-            return changed
-
-    def expire(self, now: float) -> None:
-        """Forget the tasks whose time is over."""
-        with self._lock:
-            self._by_id = {task.id: task for task in self._by_id.values() if task.expires > now}
-
-    def list_unfinished(self) -> List[str]:
-        """Return the ids of the tasks that have not ended."""
-        with self._lock:
-            return [task.id for task in self._by_id.values() if not task.is_finished]
-
-    def is_alive(self, owner: str) -> bool:
-        """Return whether another process that runs tasks of this store still lives."""
-        return False
-
-    def close(self) -> None:
-        """Let go of what the store holds open."""
+    try:
+        import sqlite3
+    except ImportError:
+        raise UsageError("this Python was built without sqlite3: it can keep no tasks") from None
+    # A connection in memory may be dropped, and is closed then: newer Pythons would warn.
+    factory = type("Database", (sqlite3.Connection,), {"__del__": lambda self: None})
+    try:
+        if path is not None:
+            path = os.path.realpath(path)        # or SQLite would make what a link leads to
+            # Only its owner may read what tasks hold. SQLite gives its other files the same mode.
+            # A file that exists is not opened: closing it would undo the locks of SQLite.
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        database = sqlite3.connect(path or ":memory:", timeout=5.0, isolation_level=None,
+                                   check_same_thread=False, factory=factory)
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            (mark,), = database.execute("PRAGMA user_version")
+            (tables,), = database.execute("SELECT count(*) FROM sqlite_master")
+            if not tables and not mark:
+                # `seen` is when the process `owner`, which runs the task, was last heard of; NULL
+                # if the task has ended.
+                database.execute("CREATE TABLE task (id TEXT PRIMARY KEY, expires REAL, "
+                                 "owner TEXT, seen REAL, data TEXT)")
+                database.execute(f"PRAGMA user_version = {DATABASE_MARK}")
+            elif mark != DATABASE_MARK:
+                raise UsageError(f"{path} is an SQLite file, but not the state file of this "
+                                 "version of mcpkit: name another")
+        database.execute("PRAGMA journal_mode = WAL")
+        # Survives the end of the process; a power failure may cost the last moments.
+        database.execute("PRAGMA synchronous = NORMAL")
+        return database
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(f"the state file {path} cannot be used: "
+                         f"{getattr(error, 'strerror', None) or error}") from None
 
 
 class Tasks:
-    """The tasks of one server, and what runs of them in this process.
+    """The tasks of one server, and the calls that run as tasks in this process.
 
-    `tell` is called with each task that has changed.
+    They are in the SQLite file at `path`, or in memory (None). If the database cannot be read or
+    written, methods raise MCPError, and the log says why.
     """
 
-    def __init__(self, store: Any, runtime: Runtime, limits: Limits,
-                 tell: Callable[[Task], None]):
-        self.store = store
-        self.limits = limits
-        self.runtime = runtime
-        self._tell = tell
-        self._order = runtime.new_lock()             # changes are told in their order
-        self._lock = runtime.new_lock()
-        self._running: Dict[str, RunningTask] = {}   # by id; guarded by _lock
-        self._threads = 0                            # guarded by _lock
-        self._is_closed = False
-        self.path: Any = None                        # of the file of the store, None: in memory
+    def __init__(self, server: Server):
+        self.path: Union[str, os.PathLike, None] = None
+        self.server = server
+        self._id = server.runtime.new_id()           # of this owner of tasks
+        self._lock = server.runtime.new_lock()       # guards the rest; changes keep their order
+        self._database: Any = None                   # opened by the first use
+        self._calls: Dict[str, TaskCall] = {}        # by task id, while their threads run
+        self._is_beating = False                     # whether the thread of `_beat` runs
+        self._closed = server.runtime.new_event()
 
-    def create(self, rule: TaskRule, route: RequestContext) -> RunningTask:
-        """Return a new task, kept and to be found; raises MCPError where there are too many."""
-        now = self.runtime.wall_now()
-        task = Task(self.runtime.new_id(), route.subject, self.store.owner, now, now,
-                    count_ms(rule.seconds or self.limits.task_seconds),
-                    count_ms(rule.poll_seconds))
-        running = RunningTask(self, task, route.version)
-        with self._lock:                 # before it is kept, lest it look like an interrupted one
-            self._running[task.id] = running
-        if not self._keep(task):
-            self.forget(running)
-            raise MCPError(INTERNAL_ERROR, f"Too many tasks: {self.limits.max_tasks} are kept here "
-                           "and none has ended; try again later")
-        return running
+    @contextlib.contextmanager
+    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[Callable]:
+        """Give a block `execute`; what it did is kept unless it raises. Needs the lock."""
+        if self._closed.is_set():
+            raise MCPError(INTERNAL_ERROR, "This server is stopping: it keeps no tasks any more")
+        if self._database is None:
+            self._database = open_database(self.path)
+        import sqlite3
+        try:
+            with self._database:
+                self._database.execute("BEGIN " + kind)
+                yield self._database.execute
+        except sqlite3.Error as error:               # a full disk, say
+            self.server.runtime.log(f"the state file {self.path} cannot be used: {error}")
+            raise MCPError(INTERNAL_ERROR, "Internal error: no task can be kept or looked up here "
+                           "at the moment; try again later") from None
 
-    def _keep(self, task: Task) -> bool:
-        self.store.expire(task.created)
-        if self.store.add(task, self.limits.max_tasks):
-            return True
-        for task_id in self.store.list_unfinished():
-            self.read(task_id)           # which ends an interrupted one, and so may make room
-        return self.store.add(task, self.limits.max_tasks)
+    def _write(self, run: Callable, task: Task, owner: str) -> None:
+        # Each REPLACE gives a new rowid, so their order is that of the last changes.
+        seen = None if task.is_finished else self.server.runtime.now()
+        run("REPLACE INTO task VALUES (?, ?, ?, ?, ?)", (
+            task.id, task.created + task.ttl_ms / 1000, owner, seen, encode_json(task._asdict())))
 
-    def forget(self, running: RunningTask) -> None:
-        """Take note that what ran a task has ended."""
-        with self._lock:
-            self._running.pop(running.task.id, None)
+    def add(self, task: Task) -> None:
+        """Keep a new task; raises MCPError if too many are kept that have not ended.
 
-    def read(self, task_id: str) -> Optional[Task]:
-        """Return a task as it is now, None where there is none or its time is over."""
-        task = None if self._is_closed else self.store.find(task_id)
-        if task is not None and task.expires <= self.runtime.wall_now():
-            with contextlib.suppress(MCPError):      # what cannot be removed is over all the same
-                self.store.expire(self.runtime.wall_now())
+        Those whose time is over go, and as many as need be of those that ended first.
+        """
+        limit = self.server.limits.max_tasks
+        with self._lock, self._transaction() as run:
+            now = self.server.runtime.now()          # not before others have written theirs
+            run("DELETE FROM task WHERE expires <= ?", (task.created,))
+            excess = max(0, run("SELECT count(*) FROM task").fetchone()[0] + 1 - limit)
+            ended = run("DELETE FROM task WHERE rowid IN (SELECT rowid FROM task WHERE (seen "
+                        "BETWEEN ? AND ?) IS NOT 1 ORDER BY rowid LIMIT ?)",
+                        (now - SILENT_SECONDS, now, excess)).rowcount
+            if ended < excess:
+                raise MCPError(INTERNAL_ERROR, f"Too many tasks: {limit} are kept here and none "
+                               "has ended; try again later")
+            self._write(run, task, self._id)
+
+    def read(self, task_id: str, principal: Optional[str]) -> Optional[Task]:
+        """Return a task of a principal as it is now, None if there is none any more.
+
+        One has failed if it does not run here any more, or the process that ran it has not been
+        heard of for SILENT_SECONDS.
+        """
+        if not task_id.isascii():        # no id of ours; and SQLite takes no lone surrogates
             return None
-        if task is not None and self._is_interrupted(task):
-            with contextlib.suppress(MCPError):      # what cannot be written is so all the same
-                self.change(task_id, interrupt_task)
-                return self.store.find(task_id)
-            return interrupt_task(task)
-        return task
-
-    def _is_interrupted(self, task: Task) -> bool:
-        if task.is_finished:
-            return False
-        if task.owner == self.store.owner:
-            return task.id not in self._running
-        return not self.store.is_alive(task.owner)
-
-    def find(self, task_id: str, principal: Optional[str]) -> Task:
-        """Return a task of a principal; raises MCPError -32602, the same for all that is not."""
-        task = self.read(task_id)
+        with self._lock, self._transaction("DEFERRED") as run:
+            row = run("SELECT data, owner, seen FROM task WHERE id = ? AND expires > ?",
+                      (task_id, self.server.runtime.wall_now())).fetchone()
+        task = row and Task(**json.loads(row[0]))
         if task is None or task.principal != principal:
-            raise MCPError(INVALID_PARAMS, f"Unknown task: {shorten(task_id, 80)} has expired, or "
-                           "never was")
-        return task
+            return None
+        if task.is_finished or task_id in self._calls or row[1] != self._id and (
+                0 <= self.server.runtime.now() - row[2] <= SILENT_SECONDS):
+            return task
+        interrupted = MCPError(INTERNAL_ERROR, "the task was interrupted: what ran it has ended "
+                               "without an outcome; call again")
+        with contextlib.suppress(MCPError):      # what cannot be written is so all the same
+            return self.change(task_id, lambda task: task.fail(interrupted))
+        return task.fail(interrupted)
 
-    def is_of(self, task_id: str, principal: Optional[str]) -> bool:
-        """Return whether there is such a task, and it is this principal's."""
-        task = self.read(task_id)
-        return task is not None and task.principal == principal
-
-    def change(self, task_id: str, change: Callable[[Task], Task]) -> None:
-        """Change a task, and tell whom it concerns; one that has ended stays as it is."""
-        def apply(task: Task) -> Task:
-            changed = task if task.is_finished else change(task)
-            return task if changed == task else changed._replace(updated=self.runtime.wall_now())
-
-        with self._order:
-            task = None if self._is_closed else self.store.change(task_id, apply)
-            if task is None:
-                return
-            running = self._running.get(task_id)
-            if running is not None:
-                running.wake(task)
-            self._tell(task)
-
-    def start_thread(self, run: Callable[[], None]) -> None:
-        """Run a function in a thread of its own; raises MCPError where there are too many."""
-        limit = self.limits.max_running_tasks
-        if self._is_closed:
-            raise MCPError(INTERNAL_ERROR, "This server is stopping: no task begins here any more")
+    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
+        """Change a task that has not ended and notify those who listen; return how it is then."""
         with self._lock:
-            accepted = self._threads < limit
-            self._threads += accepted
-        try:
-            if not accepted:
-                raise RuntimeError
-            self.runtime.start_thread(functools.partial(self._run_thread, run))
-        except RuntimeError:
-            with self._lock:
-                self._threads -= accepted
-            raise MCPError(INTERNAL_ERROR, f"Too many tasks: no more than {limit} run here at a "
-                           "time; try again later") from None
+            with self._transaction() as run:
+                row = run("SELECT data, owner FROM task WHERE id = ?", (task_id,)).fetchone()
+                task = row and Task(**json.loads(row[0]))
+                changed = task if task is None or task.is_finished else change(task)
+                if changed == task:
+                    return task
+                changed = changed._replace(updated=self.server.runtime.wall_now())
+                self._write(run, changed, row[1])
+            if task_id in self._calls:
+                self._calls[task_id].wake(changed.is_finished)
+            # Spec: SEP-2663, Task Status Notifications: in the order of changes.
+            self.server.notify("notifications/tasks", changed.to_wire(),
+                               lambda wanted: task_id in wanted.others.get("taskIds", ()))
+            return changed
 
-    def _run_thread(self, run: Callable[[], None]) -> None:
-        try:
-            run()
-        finally:
+    def start(self, call: TaskCall, body: Callable[[], None]) -> None:
+        """Run the body of a call in a thread of its own; raises MCPError if too many run."""
+        def run() -> None:
+            try:
+                body()
+            finally:
+                with self._lock:
+                    del self._calls[call.id]
+
+        if self._closed.is_set():
+            raise MCPError(INTERNAL_ERROR, "This server is stopping: no task begins here any more")
+        limit = self.server.limits.max_running_tasks
+        with self._lock:
+            try:
+                if len(self._calls) >= limit:
+                    raise RuntimeError
+                self._calls[call.id] = call
+                if not self._is_beating:
+                    self.server.runtime.start_thread(self._beat)
+                    self._is_beating = True
+                self.server.runtime.start_thread(run)
+            except RuntimeError:                     # also if the system has no thread left
+                self._calls.pop(call.id, None)
+                raise MCPError(INTERNAL_ERROR, f"Too many tasks: no more than {limit} run here at "
+                               "a time; try again later") from None
+
+    def _beat(self) -> None:
+        """Mark what runs here as alive and see what others have changed, until nothing runs."""
+        runtime = self.server.runtime
+        while True:
             with self._lock:
-                self._threads -= 1
+                if not self._calls or self._closed.is_set():
+                    self._is_beating = False
+                    return
+            with contextlib.suppress(MCPError), self._lock, self._transaction() as run:
+                for call in self._calls.values():
+                    found = run("UPDATE task SET seen = ? WHERE id = ? AND seen IS NOT NULL AND "
+                                "expires > ?", (runtime.now(), call.id, runtime.wall_now()))
+                    call.wake(call.task is not None and not found.rowcount)
+            self._closed.wait(BEAT_SECONDS)
 
     def suspend(self) -> None:
-        """Let go of the file, if the store has one, until `resume`."""
-        if self.path is not None:
-            self.store.close()
+        """Close the file, if there is one: it must not be open in a fork. It opens by itself."""
+        if self.path is not None and self._database is not None:
+            self._database.close()
+            self._database = None
 
-    def resume(self) -> None:
-        """Open the file of the store again."""
-        if self.path is not None:
-            self.store = open_store(self.path, self.runtime)
+    def check_shareable(self) -> None:
+        """Raise UsageError if other processes of this server could not know of its tasks."""
+        if self.path is None and TASKS_EXTENSION in self.server.features:
+            raise UsageError("workers do not know each other's tasks unless they are kept in a "
+                             "file: name one with --state")
 
     def close(self) -> None:
-        """Have what runs see that it is cancelled, and let go of the store; waits for nothing."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        for running in tuple(self._running.values()):
-            running.wake(None)
-        self.store.close()
+        """Have what runs see that it is cancelled, and close the database; waits for nothing."""
+        text = "the task was interrupted: its server has stopped; call again"
+        for call in tuple(self._calls.values()):
+            with contextlib.suppress(MCPError):
+                self.change(call.id, lambda task: task.fail(MCPError(INTERNAL_ERROR, text)))
+            call.wake(True)
+        with self._lock:
+            self._closed.set()
+            if self._database is not None:
+                self._database.close()
 
 
-class RunningTask(Channel):
-    """What a handler that runs as a task has for a client: it asks, and is told, by the record.
+class TaskCall(Channel):
+    """A `tools/call` that becomes a task; then it is its handler's channel and asks for it, too.
 
-    There is no stream to send anything on: log messages are dropped, as the specification has it.
+    The handler runs in a thread of its own. What that does first answers the call: it asks before
+    there is a task, it starts the task, or it fails. There is no stream to send anything on: log
+    messages are dropped, as the specification has it.
     """
 
-    def __init__(self, tasks: Tasks, task: Task, version: str):
-        self.task = task                     # as it was created
+    def __init__(self, tasks: Tasks, context: Context, seconds: Optional[float],
+                 poll_seconds: float):
+        self.id = tasks.server.runtime.new_id()
+        self.task: Optional[Task] = None             # as it was created
         self._tasks = tasks
-        self._version = version
-        self._changed = tasks.runtime.new_event()    # set when the record was changed in here
-        self._looked = tasks.runtime.now()
-        self._is_over = False
-        self._keys: set = set()              # all that were ever asked under
+        self._route = context.route
+        self._seconds = seconds
+        self._poll_seconds = poll_seconds
+        self._answers: Any = queue.SimpleQueue()     # of the call: the first one counts
+        self._changed = tasks.server.runtime.new_event()     # set when the task may have changed
+        self._keys: set = set()                      # all that were ever asked under
 
-    @property
-    def cancelled(self) -> bool:
-        """Whether the task is over although its handler runs: cancelled, expired, or given up."""
-        now = self._tasks.runtime.now()
-        if not self._is_over and now - self._looked >= TASK_LOOK_SECONDS:
-            self._looked = now
-            self._read()
-        return self._is_over
+    def start(self) -> TaskCall:
+        """Create the task, unless that has been done, and answer the call with its handle."""
+        if self.task is None:
+            now = self._tasks.server.runtime.wall_now()
+            seconds = self._seconds or self._tasks.server.limits.task_seconds
+            task = Task(self.id, self._route.subject, now, now, count_ms(seconds),
+                        count_ms(self._poll_seconds))
+            self._tasks.add(task)
+            self.task = task
+            self._answers.put({"resultType": "task", **task.to_wire()})
+        return self
 
-    def _read(self) -> Optional[Task]:
-        """Return the record, which another process may have changed, unless the task is over."""
-        task = self._tasks.read(self.task.id)
-        if task is None or task.is_finished:
-            self._is_over = True
-        return None if self._is_over else task
+    def wait(self) -> dict:
+        """Return the result that answers the call, or raise the error that does."""
+        answer = self._answers.get()
+        if isinstance(answer, MCPError):
+            raise answer
+        return answer
 
-    def wake(self, task: Optional[Task]) -> None:
-        """Take note of a change of the record; None: there is none any more."""
-        if task is None or task.is_finished:
-            self._is_over = True
+    def run(self, handler: Callable[[], dict], name: str) -> None:
+        """Run a handler, which returns a result, to its end: the body of the thread."""
+        try:
+            result = handler()
+            self.start()
+            self._tasks.change(self.id, lambda task: task.end("completed", None, result))
+        except InputRequired as pause:
+            self._answers.put(pause.result)
+        except BaseException as error:
+            shown = self._tasks.server.explain(error, name)
+            self._answers.put(shown)
+            with contextlib.suppress(MCPError):      # the log says why it cannot be written
+                self._tasks.change(self.id, lambda task: task.fail(shown))
+
+    def wake(self, is_over: bool) -> None:
+        """Have the handler see that the task may have changed, or is over."""
+        self.cancelled = self.cancelled or is_over
         self._changed.set()
 
     def send_progress(self, token: Any, progress: float, total: Optional[float],
                       message: Optional[str]) -> None:
         """Show the message, if there is one, as the task's status message."""
         if message is not None:
-            with contextlib.suppress(MCPError):      # a full disk, say: no reason to end the work
-                self._change(lambda task: task._replace(message=message))
+            with contextlib.suppress(MCPError):      # a full disk is no reason to end the work
+                self._tasks.change(self.id, lambda task: task._replace(message=message))
 
     def ask(self, questions: Dict[str, Question]) -> dict:
         """Return the answers by key, when all are there; raises TransportError when none will be.
 
         Keys are those of the author, but never the same twice in the life of a task.
         """
-        keys = {key: self._claim_key(key) for key in questions}
-        self._change(functools.partial(ask_in_task, requests={
-            keys[key]: build_input_request(question, self._version)
-            for key, question in questions.items()}))
-        answers = self._wait(set(keys.values()))
-        return {key: read_answer(key, question, answers[keys[key]])
-                for key, question in questions.items()}
-
-    def _claim_key(self, key: str) -> str:
-        name, times = key, 1
-        while name in self._keys:
-            times += 1
-            name = f"{key}-{times}"
-        self._keys.add(name)
-        return name
-
-    def _wait(self, keys: set) -> dict:
-        while True:
+        names, requests = {}, {}
+        for key, question in questions.items():
+            names[key] = next(name for name in chain([key], (f"{key}-{n}" for n in count(2)))
+                              if name not in self._keys)
+            self._keys.add(names[key])
+            requests[names[key]] = build_input_request(question, self._route.version)
+        task = self._tasks.change(self.id, lambda task: task._replace(
+            status="input_required", detail={**(task.detail or {}), **requests}))
+        while task and not task.is_finished and not set(requests) <= set(task.answers):
+            self._changed.wait()
             self._changed.clear()
-            task = self._read()
-            if task is None:
-                raise TransportError("the task was over before what it asked was answered")
-            if keys <= set(task.answers):
-                return task.answers
-            self._changed.wait(TASK_LOOK_SECONDS)
-
-    def finish(self, status: str, message: Optional[str], detail: dict) -> None:
-        """Write down how it ended, unless it was over before."""
-        self._change(lambda task: task.finish(status, message, detail))
-
-    def _change(self, change: Callable[[Task], Task]) -> None:
-        self._tasks.change(self.task.id, change)
-
-
-class TaskCall:
-    """A `tools/call` that is to become a task.
-
-    Its handler runs in a thread of its own. What that does first answers the call: it asks
-    before there is a task, it starts the task, or it fails. An end starts the task too.
-    `explain` turns any exception into the MCPError that a client gets to see.
-    """
-
-    def __init__(self, tasks: Tasks, rule: TaskRule, route: RequestContext,
-                 explain: Callable[[BaseException], MCPError]):
-        self._tasks = tasks
-        self._rule = rule
-        self._route = route
-        self._explain = explain
-        self._answered = tasks.runtime.new_event()
-        self._answer: Union[dict, MCPError, None] = None     # set before _answered is
-        self.running: Optional[RunningTask] = None
-
-    def start(self) -> RunningTask:
-        """Create the task, unless that has been done, and answer the call with its handle."""
-        if self.running is None:
-            self.running = self._tasks.create(self._rule, self._route)
-            self._reply({"resultType": "task", **self.running.task.to_wire()})
-        return self.running
-
-    def _reply(self, answer: Union[dict, MCPError]) -> None:
-        if not self._answered.is_set():
-            self._answer = answer
-            self._answered.set()
-
-    def wait(self) -> dict:
-        """Return the result that answers the call, or raise the error that does."""
-        self._answered.wait()
-        if isinstance(self._answer, MCPError):
-            raise self._answer
-        return self._answer
-
-    def run(self, handler: Callable[[], dict]) -> None:
-        """Run a handler, which returns a result, to its end: the body of the thread."""
-        try:
-            outcome = self._run_handler(handler)
-            self.start().finish(*outcome)
-        except InputRequired as pause:
-            self._reply(pause.result)
-        except BaseException as error:
-            self._reply(self._explain(error))
-        finally:
-            if self.running is not None:
-                self._tasks.forget(self.running)
-
-    def _run_handler(self, handler: Callable[[], dict]) -> Tuple[str, Optional[str], dict]:
-        try:
-            return "completed", None, handler()
-        except InputRequired:
-            raise
-        except BaseException as error:
-            if self.running is None:
-                raise
-            error = self._explain(error)
-            return "failed", error.message, error.to_wire()
+            task = None if self.cancelled else self._tasks.read(self.id, self._route.subject)
+        if task is None or task.is_finished:
+            raise TransportError("the task was over before what it asked was answered")
+        return {key: read_answer(key, question, task.answers[names[key]])
+                for key, question in questions.items()}
 
 
 # ---- how it is added to a server
 
 def get_tasks(server: Server) -> Tasks:
-    """Return the tasks of a server, in memory until it is said otherwise."""
+    """Return the tasks of a server, in memory until `keep_tasks` names a file."""
     if "tasks" not in server.extras:
-        server.extras["tasks"] = Tasks(
-            open_store(None, server.runtime), server.runtime, server.limits,
-            # Spec: SEP-2663, Task Status Notifications: in the order of changes.
-            lambda task: server.notify("notifications/tasks", task.to_wire(),
-                                       lambda wanted: task.id in wanted.tasks))
+        server.extras["tasks"] = Tasks(server)
     return server.extras["tasks"]
 
 
 def keep_tasks(server: Server, state: Union[str, os.PathLike, None]) -> None:
     """Keep the tasks of a server in this file from now on, None: in memory. For before serving.
 
-    The file keeps them when the process ends, and several processes may use it at once.
+    The file still has them when the process has ended, and several processes may use it at once.
+    Raises UsageError for a file that cannot be used.
     """
-    tasks = get_tasks(server)
-    tasks.store.close()
-    tasks.store, tasks.path = open_store(state, server.runtime), state
+    tasks = server.extras["tasks"] = Tasks(server)
+    tasks.path = state
+    if state is not None:
+        open_database(state).close()
 
 
 def build_task_runner(server: Server, task: Optional[str] = None, asks: str = "within",
                       task_seconds: Optional[float] = None,
-                      poll_seconds: float = TASK_POLL_SECONDS) -> Optional[Callable]:
+                      poll_seconds: float = POLL_SECONDS) -> Optional[Callable]:
     """Return what runs the calls of a tool that may become tasks, None if it may not.
 
     `task` "optional" has a call answered at once with the handle of a task, if the client
@@ -12597,35 +12495,36 @@ def build_task_runner(server: Server, task: Optional[str] = None, asks: str = "w
     `ctx.start_task()` or ends: only then there is a task. It is kept for `task_seconds` from
     then on (None: the server's limit), and clients are advised to look each `poll_seconds`.
     """
-    rule = build_task_rule(task, asks, task_seconds, poll_seconds)
-    if rule is None:
+    if task not in (None, "optional", "required"):
+        raise UsageError(must_be("task", '"optional" or "required"', task))
+    if asks not in ("within", "before"):
+        raise UsageError(must_be("asks", '"within" or "before" (the task)', asks))
+    for name, value in (("task_seconds", task_seconds), ("poll_seconds", poll_seconds)):
+        if not (value is None or value > 0):
+            raise UsageError(must_be(name, "more than 0", value))
+    if task is None:
         return None
+    get_tasks(server)
     server.add_features({TASKS_EXTENSION})
-    return functools.partial(run_task_tool, rule)
 
+    def run_task_tool(tool: Item, bound: dict, context: Context) -> dict:
+        # Spec: Backward Compatibility: what a legacy client declares does not count.
+        declared = context.client_capabilities if context.route.era == "modern" else {}
+        if task == "required":
+            check_declared(TASKS_NEEDED, declared)
+        if find_undeclared(TASKS_NEEDED, declared):
+            return run_tool(tool, bound, context)
+        call = context.extra = TaskCall(server.tasks, context, task_seconds, poll_seconds)
 
-def run_task_tool(rule: TaskRule, tool: Item, bound: dict, context: Context) -> dict:
-    """Run a tool as a task, if the client knows tasks; -32021 if it must and does not."""
-    # Spec: Backward Compatibility: what a legacy client declares does not count.
-    declared = context.client_capabilities if context.route.era == "modern" else {}
-    if rule.mode == "required":
-        check_declared(TASKS_NEEDED, declared)
-    if find_undeclared(TASKS_NEEDED, declared):
-        return run_tool(tool, bound, context)
-    server = context.server
-    call = context.extra = TaskCall(
-        server.tasks, rule, context.route,
-        lambda error: server.explain(error, f"tool {tool.key} as a task"))
-
-    def run() -> dict:
-        if rule.asks == "within":
-            context.start_task()
-        result = server.complete(run_tool(tool, bound, context), context.route)
-        encode_json(result)          # what could never be sent is no outcome
-        return result
-
-    server.tasks.start_thread(functools.partial(call.run, run))
-    return call.wait()
+        def handler() -> dict:
+            if asks == "within":
+                context.start_task()
+            result = server.complete(run_tool(tool, bound, context), context.route)
+            encode_json(result)          # what could never be sent is no outcome
+            return result
+        server.tasks.start(call, lambda: call.run(handler, f"tool {tool.key} as a task"))
+        return call.wait()
+    return run_task_tool
 
 
 def start_task(context: Context) -> None:
@@ -12639,274 +12538,46 @@ def start_task(context: Context) -> None:
         context.channel = context.asker = context.extra.start()
 
 
-def _find_task(server: Server, params: dict, context: Context) -> Task:
-    return server.tasks.find(params["taskId"], context.route.subject)
+def find_task(server: Server, params: dict, context: Context) -> Task:
+    """Return the task that a request is about; MCPError -32602, the same for all that is not."""
+    task = server.tasks.read(params["taskId"], context.route.subject)
+    if task is None:
+        raise MCPError(INVALID_PARAMS, f"Unknown task: {shorten(params['taskId'], 80)} has "
+                       "expired, or never was")
+    return task
 
 
 def handle_tasks_get(server: Server, params: dict, context: Context) -> dict:
     """Say how a task is, and what came of it."""
-    return _find_task(server, params, context).to_wire()
+    return find_task(server, params, context).to_wire()
 
 
-def handle_tasks_update(server: Server, params: dict, context: Context) -> dict:
-    """Take answers to what a task asks."""
-    task = _find_task(server, params, context)
-    server.tasks.change(task.id, functools.partial(answer_task,
-                                                   responses=params["inputResponses"]))
+def handle_tasks_change(server: Server, params: dict, context: Context) -> dict:
+    """Take answers to what a task asks, or end it at once; its handler sees `ctx.cancelled`."""
+    def change(task: Task) -> Task:
+        if context.route.message.method == "tasks/update":
+            return task.answer(params["inputResponses"])
+        return task.end("cancelled", "cancelled by the client")
+    server.tasks.change(find_task(server, params, context).id, change)
     return {}
 
 
-def handle_tasks_cancel(server: Server, params: dict, context: Context) -> dict:
-    """End a task for its client at once; its handler sees `ctx.cancelled`."""
-    server.tasks.change(_find_task(server, params, context).id, cancel_task)
-    return {}
-
-
-def grant_tasks(server: Server, wanted: Filter, granted: Filter, context: Context) -> Filter:
-    """Return a filter with those tasks that the caller may listen to."""
-    if not wanted.tasks:
-        return granted
+def may_hear_of_task(server: Server, task_id: str, context: Context) -> bool:
+    """Return whether a caller may be notified of a task; -32021 if it does not know tasks."""
     check_declared(TASKS_NEEDED, context.client_capabilities)
-    return granted._replace(tasks=frozenset(
-        task_id for task_id in wanted.tasks if server.tasks.is_of(task_id, context.route.subject)))
+    return server.tasks.read(task_id, context.route.subject) is not None
 
 
 Server.tasks = property(get_tasks)
 Server.keep_tasks = keep_tasks
 Context.start_task = start_task
-HANDLERS.update({"tasks/get": handle_tasks_get, "tasks/update": handle_tasks_update,
-                 "tasks/cancel": handle_tasks_cancel})
+HANDLERS.update({"tasks/get": handle_tasks_get, "tasks/update": handle_tasks_change,
+                 "tasks/cancel": handle_tasks_change})
 SERVER_OPTIONS["state"] = keep_tasks
 TOOL_OPTIONS["task", "asks", "task_seconds", "poll_seconds"] = build_task_runner
-FILTER_GRANTS.append(grant_tasks)
-
-
-# Tasks in an SQLite file: they are there after a restart, and for every process that has the file
-# open. Which of those processes still live is known by a small file of each, `FILE-OWNER`, which
-# it keeps locked: the system lets go of a lock when its process ends, however that ends.
-
-STATE_APPLICATION = 0x6d63706b               # "mcpk": marks the file as ours
-STATE_VERSION = 1
-
-
-def open_store(path: Union[str, os.PathLike, None],
-               runtime: Runtime) -> Union[MemoryStore, FileStore]:
-    """Return the store of tasks in a file, or in memory when there is no path.
-
-    The file is made where it is missing. Raises UsageError for one that cannot be used.
-    """
-    if path is None:
-        return MemoryStore(runtime)
-    try:
-        import sqlite3
-    except ImportError:
-        raise UsageError("this Python was built without sqlite3: keep no state file") from None
-    try:
-        path = os.path.realpath(path)    # or SQLite would make what a link leads to, for everybody
-        # What tasks hold is nobody else's business; SQLite gives its other files the same mode.
-        # A file that is there is left alone: closing it would undo what SQLite has locked of it.
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        return FileStore(path, runtime.new_id(), runtime.log)
-    except (OSError, sqlite3.Error) as error:
-        raise UsageError(f"the state file {path} cannot be used: "
-                         f"{getattr(error, 'strerror', None) or error}") from None
-
-
-def _explains_faults(method: Callable) -> Callable:
-    """Have a method of FileStore log what SQLite cannot do, and raise MCPError for the client."""
-    @functools.wraps(method)
-    def run(store: FileStore, *arguments: Any) -> Any:
-        import sqlite3
-        try:
-            return method(store, *arguments)
-        except sqlite3.Error as error:           # a full disk, say
-            store.log(f"the state file {store.path} cannot be used: {error}")
-            raise MCPError(INTERNAL_ERROR, "Internal error: no task can be kept or looked up here "
-                           "at the moment; try again later") from None
-    return run
-
-
-class FileStore:
-    """Keeps tasks in an SQLite file; what its methods do is said at MemoryStore.
-
-    Where the disk or the file cannot do it they raise MCPError, and `log` says why.
-    """
-
-    def __init__(self, path: str, owner: str, log: Callable[[str], None]):
-        self.owner = owner
-        self.path = path
-        self.log = log
-        self._lock = threading.Lock()                # one transaction at a time
-        self._mark: Any = None                       # keeps our owner file locked
-        self._connection = connect_file(path)
-        try:
-            with self._transaction() as run:
-                check_state_file(path, run)
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            # Outlives the process in any case; that the power fails may cost the last moments.
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._mark = self._claim()
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def _claim(self) -> Any:
-        """Lock a file in our name, and clear away those of processes that have died."""
-        mark = connect_file(self._owner_path(self.owner), patience=0)
-        mark.execute("PRAGMA journal_mode = MEMORY")
-        mark.execute("BEGIN EXCLUSIVE")
-        with self._transaction() as run:
-            owners = [owner for owner, in run("SELECT id FROM owner")]
-            run("INSERT INTO owner VALUES (?)", (self.owner,))
-        for owner in owners:
-            if not self.is_alive(owner):
-                self._clear(owner)
-        return mark
-
-    def _owner_path(self, owner: str) -> str:
-        return f"{self.path}-{owner}"
-
-    def _clear(self, owner: str) -> None:
-        with contextlib.suppress(OSError):
-            os.remove(self._owner_path(owner))
-        with self._transaction() as run:
-            run("DELETE FROM owner WHERE id = ?", (owner,))
-
-    @contextlib.contextmanager
-    def _transaction(self):
-        """Give a block `execute`, and keep what it does when it ends without an error."""
-        with self._lock:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection.execute
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:      # a full disk may have ended it already
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    @_explains_faults
-    def add(self, task: Task, room: int) -> bool:
-        """Keep a new task; False where there is no room for it."""
-        with self._transaction() as run:
-            (kept, ended), = run("SELECT count(*), total(is_finished) FROM task")
-            excess = max(0, kept + 1 - room)
-            if ended < excess:
-                return False
-            # Each REPLACE gives a new rowid: their order is that of the last changes.
-            run("DELETE FROM task WHERE rowid IN (SELECT rowid FROM task WHERE is_finished "
-                "ORDER BY rowid LIMIT ?)", (excess,))
-            write_task(run, task)
-            return True
-
-    @_explains_faults
-    def find(self, task_id: str) -> Optional[Task]:
-        """Return the task with this id, else None."""
-        if not task_id.isascii():        # no id of ours; and SQLite takes no lone surrogates
-            return None
-        with self._lock:
-            return read_task(self._connection.execute, task_id)
-
-    @_explains_faults
-    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
-        """Change a task; return it where that changed anything."""
-        with self._transaction() as run:
-            task = read_task(run, task_id)
-            changed = task and change(task)
-            if changed == task:
-                return None
-            write_task(run, changed)
-            return changed
-
-    @_explains_faults
-    def expire(self, now: float) -> None:
-        """Forget the tasks whose time is over."""
-        with self._transaction() as run:
-            run("DELETE FROM task WHERE expires <= ?", (now,))
-
-    @_explains_faults
-    def list_unfinished(self) -> List[str]:
-        """Return the ids of the tasks that have not ended."""
-        with self._lock:
-            rows = self._connection.execute("SELECT id FROM task WHERE NOT is_finished")
-            return [task_id for task_id, in rows]
-
-    def is_alive(self, owner: str) -> bool:
-        """Return whether the process still lives that goes by this name."""
-        path = self._owner_path(owner)
-        return os.path.exists(path) and is_file_locked(path)
-
-    def close(self) -> None:
-        """Let go of the files; what still runs here is then known to be nobody's."""
-        import sqlite3
-        self._mark.close()
-        with contextlib.suppress(sqlite3.Error):     # our name, without a lock, means nobody
-            self._clear(self.owner)
-        with self._lock:
-            self._connection.close()
-
-
-def connect_file(path: str, patience: float = 5.0) -> Any:
-    """Return a connection to an SQLite file that waits `patience` seconds for other processes.
-
-    Any thread may use it, one at a time, and says itself where transactions begin and end.
-    """
-    import sqlite3
-    return sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
-
-
-def is_file_locked(path: str) -> bool:
-    """Return whether a process holds the lock on an SQLite file."""
-    import sqlite3
-    with contextlib.closing(connect_file(path, patience=0)) as connection:
-        try:
-            connection.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            return True
-        return False
-
-
-def check_state_file(path: str, run: Callable) -> None:
-    """Raise UsageError unless a file is a state file of ours; make one of an empty one."""
-    (application,), (version,) = (next(run(f"PRAGMA {name}")) for name
-                                  in ("application_id", "user_version"))
-    (tables,), = run("SELECT count(*) FROM sqlite_master")
-    if tables == 0 and application == 0:
-        run("CREATE TABLE task (id TEXT PRIMARY KEY, is_finished INTEGER, updated REAL, "
-            "expires REAL, data TEXT)")
-        run("CREATE TABLE owner (id TEXT PRIMARY KEY)")
-        run(f"PRAGMA application_id = {STATE_APPLICATION}")
-        run(f"PRAGMA user_version = {STATE_VERSION}")
-    elif (application, version) != (STATE_APPLICATION, STATE_VERSION):
-        raise UsageError(f"{path} is an SQLite file, but not the state file of this version of "
-                         "mcpkit: name another")
-
-
-def read_task(run: Callable, task_id: str) -> Optional[Task]:
-    """Return a task out of a state file, None where it is not there."""
-    row = next(run("SELECT data FROM task WHERE id = ?", (task_id,)), None)
-    return None if row is None else Task(**json.loads(row[0]))
-
-
-def write_task(run: Callable, task: Task) -> None:
-    """Put a task into a state file, in the place of what it was."""
-    run("REPLACE INTO task VALUES (?, ?, ?, ?, ?)",
-        (task.id, task.is_finished, task.updated, task.expires, encode_json(task._asdict())))
-
-
-# ---- tasks of `serve`
-
-def change_tasks(options: Any) -> Callable[[Server], None]:
-    """Return what has the tasks of a server kept as the options of `serve` say."""
-    def change(server: Server) -> None:
-        server.tasks.limits = server.limits
-        if options.state is not None:
-            server.keep_tasks(options.state)
-    return change
-
-
-SERVE_STEPS.append(change_tasks)
+FILTER_GRANTS["taskIds"] = may_hear_of_task
+SERVE_STEPS.append(lambda options: None if options.state is None else (
+    lambda server: keep_tasks(server, options.state)))
 add_options("serve", option("--state", metavar="FILE",
                             help="keep tasks in this file, also when the server ends"))
 
@@ -12938,7 +12609,7 @@ def check_shareable(server: Server) -> None:
     if server.keeps_sessions:
         raise UsageError("workers do not know each other's sessions: serve without them "
                          "(--no-sessions), or start several servers with --instance behind a proxy")
-    if TASKS_EXTENSION in server.features and isinstance(server.tasks.store, MemoryStore):
+    if TASKS_EXTENSION in server.features and server.tasks.path is None:
         raise UsageError("workers do not know each other's tasks unless a file has them: name one "
                          "with --state")
 

@@ -153,19 +153,19 @@ MUTANTS = {
         "        if task is None or task.principal != principal:", "        if task is None:",
         "a_task_is_known_only_to_who_started_it"),
     "any number of tasks runs": Mutant(
-        "            accepted = self._threads < limit\n", "            accepted = True\n",
+        "                if len(self._calls) >= limit:\n", "                if False:\n",
         "only_so_many_tasks_run_and_an_end_makes_room"),
     "a task that has ended changes": Mutant(
-        "            changed = task if task.is_finished else change(task)",
-        "            changed = change(task)",
-        "a_finished_task_can_be_cancelled_and_updated_without_effect"),
-    "tasks make room in the order of the clock": Mutant(
-        '                "ORDER BY rowid LIMIT ?)"', '                "ORDER BY updated LIMIT ?)"',
-        "a_store_makes_room_by_those_that_ended_first_though_the_clock_went_back"),
+        "changed = task if task is None or task.is_finished else change(task)",
+        "changed = task if task is None else change(task)",
+        "a_cancelled_task_is_over_at_once_and_stays_so"),
+    "tasks make room in any order": Mutant(
+        "IS NOT 1 ORDER BY rowid LIMIT ?)", "IS NOT 1 ORDER BY -rowid LIMIT ?)",
+        "only_so_many_tasks_are_kept_and_those_that_ended_first_make_room"),
     "a full disk is a bare internal error": Mutant(
-        "        except sqlite3.Error as error:           # a full disk, say",
+        "        except sqlite3.Error as error:               # a full disk, say",
         "        except ZeroDivisionError as error:",
-        "a_disk_that_takes_nothing_is_told_to_client_and_operator_and_loses_no_task"),
+        "a_file_that_cannot_be_used_is_reported_to_client_and_operator_and_loses_no_task"),
     "a state file is for all to read": Mutant(
         "os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))", "os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644))",
         "a_state_file_is_its_owners_only"),

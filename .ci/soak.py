@@ -107,7 +107,7 @@ def build_server():
     def take_census() -> dict:
         gc.collect()
         return {"threads": threading.active_count(), "sessions": len(server.sessions),
-                "listeners": len(server.listeners), "tasks": len(mcpkit.get_tasks(server)._running),
+                "listeners": len(server.listeners), "tasks": len(server.tasks._calls),
                 "blocks": sys.getallocatedblocks()}
 
     return server
