@@ -6681,14 +6681,14 @@ def take_stdio() -> Tuple[Any, Any]:
 # =============================================================================================
 # 14. CLIENT MESSAGES
 # =============================================================================================
-# In: a call, and the peer's answers. Out: messages with the headers they need, results, and the
-# decision which era the peer is of. What a Conversation has learnt about its peer is all its state.
+# In: a call, and the server's answers. Out: messages with the headers they need, results, and the
+# decision which era the server is of. What is known of a server is in its ClientSession.
 
 
 class Incoming(NamedTuple):
-    """The answer of a peer to one message, whatever carried it.
+    """The answer of a server to one message, whatever carried it.
 
-    `status` is the HTTP status, None on stdio; `response` the JSON-RPC response, None where there
+    `status` is the HTTP status, None on stdio; `response` the JSON-RPC response, None if there
     was none; `text` the start of a body that was something else.
     """
 
@@ -6699,58 +6699,80 @@ class Incoming(NamedTuple):
 
 
 class ClientSession:
-    """What a client knows of its peer, and so how it talks to it.
+    """What a client knows of its server, and so how it talks to it.
 
     `era` is None until it is known. Owned by one Client, which changes it under its lock.
     """
 
-    def __init__(self, client_info: dict, capabilities: dict):
-        self.client_info = client_info
-        self.client_capabilities = capabilities
+    def __init__(self, client_info: dict, capabilities: dict, log_level: Optional[str] = None,
+                 unanswered: Collection[str] = ()):
+        self.client_info, self.client_capabilities = client_info, capabilities
+        self.log_level = log_level
+        # Legacy servers send their requests themselves: what has no handler is not declared.
+        self.unanswered = unanswered
         self.era: Optional[str] = None
         self.version: str = LATEST_MODERN_VERSION
         self.session_id: Optional[str] = None
-        self.log_level: Optional[str] = None
-        # Legacy servers send their questions themselves: what has no handler is not declared.
-        self.unanswered: Set[str] = frozenset()
-        self.header_parameters: Dict[str, HeaderParameters] = {}      # by tool
-        self.output_schemas: Dict[str, CompiledSchema] = {}           # by tool
         self.server_info: dict = {}
         self.capabilities: dict = {}
         self.instructions: Optional[str] = None
+        self.header_parameters: Dict[str, HeaderParameters] = {}      # by tool
+        self.output_schemas: Dict[str, CompiledSchema] = {}           # by tool
 
     def build_params(self, params: Optional[dict]) -> Optional[dict]:
         """Return the params of a request, in the modern era with its `_meta`."""
         if self.era == "legacy":
             return params
-        own = {META_PROTOCOL_VERSION: self.version, META_CLIENT_INFO: self.client_info,
-               META_CLIENT_CAPABILITIES: self.client_capabilities}
+        meta = {META_PROTOCOL_VERSION: self.version, META_CLIENT_INFO: self.client_info,
+                META_CLIENT_CAPABILITIES: self.client_capabilities}
         if self.log_level is not None:
-            own[META_LOG_LEVEL] = self.log_level
-        params = params or {}
-        meta = params.get("_meta")
-        return {**params, "_meta": {**own, **(meta if isinstance(meta, dict) else {})}}
+            meta[META_LOG_LEVEL] = self.log_level
+        return {**(params or {}), "_meta": {**meta, **find_object(params, "_meta")}}
 
     def build_headers(self, message: dict) -> Headers:
         """Return the protocol's own headers for a message. Spec: streamable-http."""
         headers = {"Accept": RPC_ACCEPT, "Content-Type": JSON_TYPE}
-        method = message.get("method")
+        method, params = message.get("method"), find_object(message, "params")
         if self.era == "legacy":
             if method != "initialize":
                 headers[HEADER_PROTOCOL_VERSION] = self.version
                 if self.session_id is not None:
                     headers[HEADER_SESSION_ID] = self.session_id
             return headers
-        headers[HEADER_PROTOCOL_VERSION] = message["params"]["_meta"][META_PROTOCOL_VERSION]
+        headers[HEADER_PROTOCOL_VERSION] = find_object(params, "_meta").get(
+            META_PROTOCOL_VERSION, self.version)
         headers[HEADER_METHOD] = format_header_value(method)
-        fact = METHODS.get(method)
-        if fact is not None and fact.name_param in message["params"]:
-            name = message["params"][fact.name_param]
+        row = METHODS.get(method)
+        if row is not None and row.name_param in params:
+            name = params[row.name_param]
             headers[HEADER_NAME] = format_header_value(str(name))
             if method == "tools/call" and isinstance(name, str):
                 headers.update(build_parameter_headers(
-                    self.header_parameters.get(name, {}), message["params"].get("arguments")))
+                    self.header_parameters.get(name, {}), params.get("arguments")))
         return headers
+
+    def build_initialize(self, version: str = LATEST_LEGACY_VERSION) -> dict:
+        """Return the params of `initialize`."""
+        return {"protocolVersion": version, "clientInfo": self.client_info,
+                "capabilities": {name: value for name, value in self.client_capabilities.items()
+                                 if name not in self.unanswered}}
+
+    def learn(self, era: str, version: Any, result: dict, session_id: Optional[str] = None) -> None:
+        """Take in the answer to `initialize` or `server/discover`, with the version it chose.
+
+        Raises ProtocolError when the answer to `initialize` cannot be used.
+        """
+        if era == "legacy" and version not in LEGACY_VERSIONS:
+            raise ProtocolError(f"the server chose protocolVersion {shorten(version)}, but the "
+                                f"handshake offers {', '.join(LEGACY_VERSIONS)}")
+        if not _PLAIN_VALUE.fullmatch(session_id or ""):
+            raise ProtocolError("no header can carry the session id that the server gave: "
+                                + shorten(session_id))
+        self.era, self.version, self.session_id = era, version, session_id
+        self.server_info = find_object(result, "serverInfo") if era == "legacy" else (
+            find_object(result.get("_meta"), META_SERVER_INFO))
+        self.capabilities = find_object(result, "capabilities")
+        self.instructions = result.get("instructions")
 
     def learn_tools(self, tools: List[Any], is_http: bool) -> Tuple[List[Any], List[str]]:
         """Return the tools that can be called, and a warning for each that is not quite right.
@@ -6761,25 +6783,21 @@ class ClientSession:
         kept, warnings = [], []
         for tool in tools:
             name = tool.get("name") if isinstance(tool, dict) else None
-            if not isinstance(name, str):
-                kept.append(tool)
-                continue
+            what = "is left out"
             try:
-                if is_http and self.era == "modern":
+                if isinstance(name, str) and is_http and self.era == "modern":
                     self.header_parameters[name] = find_header_parameters(tool.get("inputSchema"))
                 kept.append(tool)
-            except SchemaError as error:
-                warnings.append(f"tool {shorten(name)} is left out: {error}")
-            try:
-                if isinstance(tool.get("outputSchema"), dict):
+                what = "has an outputSchema that cannot be used"
+                if isinstance(name, str) and isinstance(tool.get("outputSchema"), dict):
                     self.output_schemas[name] = compile_schema(
                         tool["outputSchema"], is_foreign=True)
             except SchemaError as error:
-                warnings.append(f"tool {shorten(name)}: its outputSchema cannot be used: {error}")
+                warnings.append(f"tool {shorten(name)} {what}: {error}")
         return kept, warnings
 
     def find_result_faults(self, name: str, result: dict) -> List[str]:
-        """Return where a tool's result breaks the outputSchema that it was listed with."""
+        """Return how a tool's result breaks the outputSchema that it was listed with."""
         schema = self.output_schemas.get(name)
         if schema is None or result.get("isError"):
             return []
@@ -6787,120 +6805,52 @@ class ClientSession:
             return ["structuredContent is missing"]
         return schema.errors(result["structuredContent"])
 
-    def build_initialize(self, version: str = LATEST_LEGACY_VERSION) -> dict:
-        """Return the params that open a legacy conversation."""
-        return {"protocolVersion": version, "clientInfo": self.client_info,
-                "capabilities": {name: value for name, value in self.client_capabilities.items()
-                                 if name not in self.unanswered}}
 
-    def learn_initialize(self, result: dict, session_id: Optional[str]) -> None:
-        """Take in the answer to `initialize`; raises ProtocolError when it is unusable."""
-        version = result.get("protocolVersion")
-        if version not in LEGACY_VERSIONS:
-            raise ProtocolError(f"the server chose protocolVersion {shorten(version)}, but the "
-                                f"handshake offers {', '.join(LEGACY_VERSIONS)}")
-        if not _PLAIN_VALUE.fullmatch(session_id or ""):
-            raise ProtocolError("no header can carry the session id that the server gave: "
-                                + shorten(session_id))
-        self.era, self.version, self.session_id = "legacy", version, session_id
-        self._learn_server(result, result.get("serverInfo"))
+# ---- what an answer says
 
-    def learn_discover(self, result: dict, version: str) -> None:
-        """Take in a DiscoverResult that names a version we speak."""
-        self.era, self.version, self.session_id = "modern", version, None
-        meta = result.get("_meta")
-        self._learn_server(result, meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
+def decide_era(answer: Optional[Incoming]) -> Optional[str]:
+    """Return the modern version to speak with a server that answered `server/discover` like this.
 
-    def _learn_server(self, result: dict, server_info: Any) -> None:
-        self.server_info = server_info if isinstance(server_info, dict) else {}
-        capabilities = result.get("capabilities")
-        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
-        self.instructions = result.get("instructions")
-
-
-class EraDecision(NamedTuple):
-    """What the answer to `server/discover` says of the peer.
-
-    `outcome`: "modern" (with the `version` to speak), "legacy" (send `initialize`), "retry"
-    (discover again with `version`), "refused" (401 or 403), or "error".
+    None means legacy: send `initialize`. Anything that is not plainly modern means that, silence
+    (None) and every status, code and text: legacy servers refuse an unknown method in every way
+    there is. Raises the MCPKitError for a server that is modern and cannot be spoken to. Spec:
+    stdio and streamable-http, Backward Compatibility.
     """
-
-    outcome: str
-    version: str = ""
-    error: Optional[MCPKitError] = None
-
-
-def _decide_by_result(answer: Incoming) -> Optional[EraDecision]:
-    """A DiscoverResult names what the peer speaks."""
-    result = answer.response.result if answer.response else None
-    if not result or "supportedVersions" not in result and "capabilities" not in result:
-        return None                                    # an empty result is no DiscoverResult
-    return _decide_by_versions(result.get("supportedVersions"), "modern", "supportedVersions")
-
-
-def _decide_by_versions(versions: Any, outcome: str, name: str) -> EraDecision:
-    if not isinstance(versions, list) or not versions:
-        return EraDecision("error", error=ProtocolError(
-            f"the server's {name} must be a list of versions, but is {shorten(versions)}"))
-    common = [version for version in reversed(MODERN_VERSIONS) if version in versions]
-    if common:
-        return EraDecision(outcome, common[0])
-    if any(version in LEGACY_VERSIONS for version in versions):
-        return EraDecision("legacy")
-    return EraDecision("error", error=ProtocolError(
-        f"the server speaks {shorten(versions)}, mcpkit {', '.join(SUPPORTED_VERSIONS)}: "
-        "there is none in common"))
-
-
-def _decide_by_modern_error(answer: Incoming) -> Optional[EraDecision]:
-    """Only a modern server has these errors; sending it `initialize` would be no use."""
-    error = answer.response.error if answer.response else None
-    if error is None or error.code not in MODERN_ERRORS:
+    response = answer.response if answer is not None else None
+    result, error = (response.result, response.error) if response else (None, None)
+    if result and ("supportedVersions" in result or "capabilities" in result):
+        name, versions = "supportedVersions", result.get("supportedVersions")
+    elif error is not None and error.code in MODERN_ERRORS:
+        # Only modern servers have these errors; one of them names versions to try.
+        name, versions = "data.supported", find_object({"": error.data}, "").get("supported")
+        if error.code != UNSUPPORTED_VERSION or not find_list(versions):
+            raise build_status_error(answer)
+    else:
         return None
-    if error.code == UNSUPPORTED_VERSION and isinstance(error.data, dict):
-        decision = _decide_by_versions(error.data.get("supported"), "retry", "data.supported")
-        return decision if decision.error is None else EraDecision("error", error=error)
-    return EraDecision("error", error=error)
+    if not isinstance(versions, list) or not versions:
+        raise ProtocolError(must_be(f"the server's {name}", "a list of versions", versions))
+    for version in SUPPORTED_VERSIONS:
+        if version in versions:
+            return version if version in MODERN_VERSIONS else None
+    raise ProtocolError(f"the server speaks {shorten(versions)}, mcpkit "
+                        f"{', '.join(SUPPORTED_VERSIONS)}: there is none in common")
 
 
-def _decide_by_refusal(answer: Incoming) -> Optional[EraDecision]:
-    """401 and 403 speak of the caller, not of the era."""
-    if answer.status in (401, 403):
-        return EraDecision("refused", error=build_status_error(answer))
-    return None
-
-
-ERA_LADDER = (_decide_by_result, _decide_by_modern_error, _decide_by_refusal)
-
-
-def decide_era(answer: Optional[Incoming]) -> EraDecision:
-    """Return what the answer to `server/discover` (None: silence) says of the peer.
-
-    Anything that is not plainly modern means legacy, whatever its status, code or words: legacy
-    servers refuse an unknown method in every way there is. Spec: stdio and streamable-http,
-    Backward Compatibility.
-    """
-    for decide in ERA_LADDER if answer is not None else ():
-        decision = decide(answer)
-        if decision is not None:
-            return decision
-    return EraDecision("legacy")
+# The kinds of results, each with the capabilities of a client that may get one.
+RESULT_TYPES: Dict[str, dict] = {"complete": {}, "input_required": {}}
 
 
 def read_result(answer: Incoming, capabilities: Mapping = types.MappingProxyType({})) -> dict:
-    """Return the result in an answer, complete or with questions (`input_required`).
+    """Return the result in an answer to a client with these capabilities, complete or not.
 
-    A client with the capabilities for tasks may get the handle of one. Raises the MCPError or
-    ProtocolError that it is instead.
+    Raises the MCPError or ProtocolError that it is instead.
     """
     response = answer.response
     if response is None or response.error is not None:
         raise build_status_error(answer)
     kind = response.result.get("resultType", "complete")
-    if kind == "input_required":
-        return response.result
-    if kind != "complete" and not (
-            kind == "task" and not find_undeclared(TASKS_NEEDED, capabilities)):
+    needed = RESULT_TYPES.get(kind) if isinstance(kind, str) else None
+    if needed is None or find_undeclared(needed, capabilities):
         # Spec: basic, ResultType: an unrecognized one MUST be considered invalid.
         raise ProtocolError(f"the result is of an unknown resultType: {shorten(kind)}")
     return response.result
@@ -6914,15 +6864,14 @@ def build_status_error(answer: Incoming) -> MCPKitError:
     if answer.status == 401:
         challenge = answer.headers.get("www-authenticate")
         return ProtocolError("the server wants authorization (HTTP 401), " + (
-            f"challenge: {shorten(challenge)}" if challenge else "without saying how (no "
-            "WWW-Authenticate)"))
+            f"challenge: {shorten(challenge)}" if challenge else
+            "without saying how (no WWW-Authenticate)"))
     seen = parse_media_type(answer.headers.get("content-type")) or "no content type"
-    other = find_json(answer.text.encode("utf-8", "surrogatepass")) if (
-        seen == JSON_TYPE and answer.response is None) else None
-    if isinstance(other, dict) and "id" in other and ("result" in other or "error" in other):
-        return ProtocolError(f"no MCP answer: HTTP {answer.status}, a response that has the id "
-                             f"{encode_json(other['id'])[:80]}, which is not that of the request: "
-                             "ids must come back as they were sent")
+    with contextlib.suppress(ValueError):
+        value = parse_json(answer.text.encode("utf-8", "surrogatepass"), MAX_ANSWER_DEPTH)
+        if seen == JSON_TYPE and isinstance(value, dict) and "id" in value:
+            seen += (f" that has the id {encode_json(value['id'])[:80]}, which is not that of the "
+                     "request")
     return ProtocolError(f"no MCP answer: HTTP {answer.status}, {seen}"
                          + (f": {shorten(answer.text)}" if answer.text.strip() else ", no body"))
 
@@ -6937,6 +6886,7 @@ def parse_answer(value: Any, request_id: Union[str, int]) -> Optional[Response]:
     """Return the response to a request among the messages of a JSON value, else None.
 
     An error without an id answers the only request that was asked: many servers cannot read it.
+    Raises ProtocolError for a response with the request's id that is not valid.
     """
     for part in value if isinstance(value, list) else [value]:
         if not isinstance(part, dict) or "method" in part:
@@ -6945,10 +6895,8 @@ def parse_answer(value: Any, request_id: Union[str, int]) -> Optional[Response]:
             response = parse_message(part)
         except MCPError as error:
             if part.get("id") == request_id:
-                raise ProtocolError(f"the answer is no JSON-RPC response: {error.message}"
-                                    ) from None
-            continue
-        if not isinstance(response, Response):
+                raise ProtocolError("the answer is not a JSON-RPC response: "
+                                    + error.message) from None
             continue
         same = response.id == request_id and isinstance(response.id, type(request_id))
         if same or (response.id is None and response.error is not None):
@@ -6956,44 +6904,51 @@ def parse_answer(value: Any, request_id: Union[str, int]) -> Optional[Response]:
     return None
 
 
-class Responder(NamedTuple):
-    """Answers what a server asks: each member a handler, or None where there is nobody.
+# ---- what a server asks
 
-    `elicit(params)` gets {"message", "requestedSchema"} or {"mode": "url", "message", "url"}. It
-    returns what the form holds, a dict in which defaults are filled in (or True for a page that
-    was visited), None to decline, or an Elicited. `sample(params)` gets {"messages", "maxTokens",
-    ...} and returns a text, or a whole message with its "model". `roots()` returns folders: paths,
-    file URIs, or {"uri", "name"}. In the modern era `params` has also the "key" of the question. A
-    handler that cannot answer raises QuestionError.
-    """
+# The requests of a server for input: what a client declares that answers them.
+INPUT_REQUESTS = {"elicitation/create": {"elicitation": {"form": {}, "url": {}}},
+                  "sampling/createMessage": {"sampling": {"tools": {}}},
+                  "roots/list": {"roots": {}}}
 
-    elicit: Optional[Callable[[dict], Any]] = None
-    sample: Optional[Callable[[dict], Any]] = None
-    roots: Optional[Callable[[], list]] = None
 
-    @property
-    def capabilities(self) -> dict:
-        """What a client with these handlers declares."""
-        declared = {"elicitation": ({"form": {}, "url": {}}, self.elicit),
-                    "sampling": ({"tools": {}}, self.sample), "roots": ({}, self.roots)}
-        return {name: value for name, (value, handler) in declared.items() if handler is not None}
+class Responder:
+    """Answers what a server asks by the handlers of a Client; `capabilities` declare them."""
+
+    def __init__(self, *handlers: Optional[Callable]):
+        self._handlers = {method: handler for method, handler in zip(INPUT_REQUESTS, handlers)
+                          if handler is not None}
+        self.capabilities: dict = {}
+        self.unanswered: Set[str] = set()      # capabilities without a handler
+        for method, declared in INPUT_REQUESTS.items():
+            (self.capabilities if method in self._handlers else self.unanswered).update(declared)
 
     def has_answer(self, request: Any) -> bool:
         """Return whether there is a handler for a request of the server."""
         method = request.get("method") if isinstance(request, dict) else None
-        return isinstance(method, str) and method in RESPONSES and (
-            getattr(self, RESPONSES[method][0]) is not None)
+        return isinstance(method, str) and method in self._handlers
 
     def answer(self, request: dict, **more: Any) -> dict:
-        """Return the result for a request that has an answer."""
-        name, build = RESPONSES[request["method"]]
-        params = request.get("params")
-        params = dict(params) if isinstance(params, dict) else {}
-        params.pop("key", None)                        # which is ours to give, in `more`
-        return build(getattr(self, name), {**params, **more})
+        """Return the result for a request that has an answer; `more` are params of ours."""
+        method, params = request["method"], find_object(request, "params")
+        params = {**{name: params[name] for name in params if name != "key"}, **more}
+        handler = self._handlers[method]
+        value = handler() if method == "roots/list" else handler(params)
+        if method == "roots/list":
+            return {"roots": [root if isinstance(root, dict) else {"uri": str(root)}
+                              for root in value]}
+        if method == "sampling/createMessage":
+            return value if isinstance(value, dict) else {
+                "role": "assistant", "content": {"type": "text", "text": str(value)},
+                "model": "unknown", "stopReason": "endTurn"}
+        action, content = value if isinstance(value, Elicited) else (
+            "decline" if value is None or value is False else "accept", value)
+        if action != "accept" or params.get("mode") == "url":
+            return {"action": action}
+        return {"action": action, "content": fill_defaults(params.get("requestedSchema"), content)}
 
     def reply(self, request: dict) -> dict:
-        """Return our response to a request that a legacy server sent.
+        """Return our response to a request that a legacy server sent, whatever a handler raises.
 
         Spec: 2025-11-25 ping: the receiver MUST respond promptly.
         """
@@ -7006,130 +6961,98 @@ class Responder(NamedTuple):
             return build_result(request["id"], self.answer(request))
         except MCPError as error:
             return build_error(request["id"], error)
-        except MCPKitError as error:                   # the server waits: it must hear something
-            return build_error(request["id"], MCPError(INTERNAL_ERROR, str(error)))
+        except Exception as error:                     # the server waits: it must hear something
+            text = str(error) if isinstance(error, MCPKitError) else type(error).__name__
+            return build_error(request["id"], MCPError(INTERNAL_ERROR, text))
 
     def build_round(self, result: dict) -> dict:
-        """Return what a request must bring when it is repeated after an input_required result.
+        """Return the params that a request gets when it is repeated after an input_required result.
 
-        Raises QuestionError for questions without a handler. Spec: basic/patterns/mrtr.
+        Raises QuestionError for requests without a handler. Spec: basic/patterns/mrtr.
         """
-        questions = result.get("inputRequests", {})
-        if not isinstance(questions, dict):
-            raise ProtocolError("the server wants input before it answers, but its inputRequests "
-                                f"are no object: {shorten(questions)}")
-        answers, open_ones = {}, {key: question for key, question in questions.items()
-                                  if not self.has_answer(question)}
-        for key, question in () if open_ones else questions.items():
+        requests = result.get("inputRequests", {})
+        if not isinstance(requests, dict):
+            raise ProtocolError("the server wants input before it answers, but "
+                                + must_be("its inputRequests", "an object", requests))
+        unanswered = {key: request for key, request in requests.items()
+                      if not self.has_answer(request)}
+        responses = {}
+        for key, request in () if unanswered else requests.items():
             try:
-                answers[key] = self.answer(question, key=key)
+                responses[key] = self.answer(request, key=key)
             except QuestionError:
-                open_ones[key] = question
-        if open_ones:
-            raise QuestionError(open_ones)
-        more: dict = {"inputResponses": answers} if answers else {}
+                unanswered[key] = request
+        if unanswered:
+            raise QuestionError(unanswered)
+        more: dict = {"inputResponses": responses} if responses else {}
         if "requestState" in result:
             more["requestState"] = result["requestState"]
         if not more:
-            raise ProtocolError("the server wants input before it answers, but says not which: "
-                                "neither inputRequests nor requestState")
+            raise ProtocolError("the server wants input before it answers, but does not say "
+                                "which: neither inputRequests nor requestState")
         return more
-
-
-def refuse_question(request: dict) -> dict:
-    """Return our response to a request of a server that asks too much at a time."""
-    return build_error(request["id"], MCPError(
-        INTERNAL_ERROR, f"{MAX_QUESTIONS} questions are still to be answered: ask again later"))
-
-
-def _answer_elicitation(handler: Callable, params: dict) -> dict:
-    value = handler(params)
-    action, content = value if isinstance(value, Elicited) else (
-        "decline" if value is None or value is False else "accept", value)
-    if action != "accept" or params.get("mode") == "url":
-        return {"action": action}
-    return {"action": action, "content": fill_defaults(params.get("requestedSchema"), content)}
 
 
 def fill_defaults(schema: Any, content: Any) -> dict:
     """Return the content of a form with the defaults of what it leaves out."""
-    members = schema.get("properties") if isinstance(schema, dict) else None
-    defaults = {name: member["default"] for name, member in (
-        members if isinstance(members, dict) else {}).items()
-        if isinstance(member, dict) and "default" in member}
+    members = find_object(schema, "properties")
+    defaults = {name: member["default"] for name, member in members.items()
+                if isinstance(member, dict) and "default" in member}
     return {**defaults, **(content if isinstance(content, dict) else {})}
 
 
-def _answer_sampling(handler: Callable, params: dict) -> dict:
-    value = handler(params)
-    return value if isinstance(value, dict) else {
-        "role": "assistant", "content": {"type": "text", "text": str(value)},
-        "model": "unknown", "stopReason": "endTurn"}
-
-
-def _answer_roots(handler: Callable, params: dict) -> dict:
-    return {"roots": [root if isinstance(root, dict) else {"uri": str(root)}
-                      for root in handler()]}
-
-
-# The capabilities of a client that a server needs to ask something.
-QUESTIONS = frozenset({"elicitation", "sampling", "roots"})
-# What a server may ask, to the handler of a Responder and what builds the result.
-RESPONSES = {"elicitation/create": ("elicit", _answer_elicitation),
-             "sampling/createMessage": ("sample", _answer_sampling),
-             "roots/list": ("roots", _answer_roots)}
-
-
 def describe_question(request: Any) -> str:
-    """Return a server's question as one line for a person."""
+    """Return a server's request for input as one line for a person."""
     method = request.get("method") if isinstance(request, dict) else request
-    params = request.get("params") if isinstance(request, dict) else None
-    params = params if isinstance(params, dict) else {}
-    said = params.get("message") or params.get("messages")
-    where = f" ({shorten(params['url'])})" if "url" in params else ""
-    return shorten(method) + (f": {shorten(said)}" if said else "") + where
+    params = find_object(request, "params")
+    text = params.get("message") or params.get("messages")
+    return (shorten(method) + (f": {shorten(text)}" if text else "")
+            + (f" ({shorten(params['url'])})" if "url" in params else ""))
 
+
+# ---- what is kept, and what is refused
 
 class Cache:
     """The results that a client may use again. Spec: server/utilities/caching.
 
-    Owned by one Client, which guards it with a lock; `now` is on the clock of the caller.
+    They are kept as text, so that what is handed out is the caller's own. Owned by one Client,
+    which guards it with a lock; `now` is on the clock of the caller.
     """
 
     def __init__(self) -> None:
-        self._kept: Dict[Tuple[str, str], Tuple[float, Any]] = {}     # until when, what
+        self._kept: Dict[Tuple[str, str], Tuple[float, str]] = {}     # until when, what
 
-    def find(self, method: str, key: str, now: float) -> Any:
-        """Return what is kept for a method and what it is about, None when nothing fresh is."""
-        until, value = self._kept.get((method, key), (now, None))
-        return value if now < until else None
+    def find(self, method: str, key: str, now: float) -> Optional[List[dict]]:
+        """Return the results kept for a method and what it is about, None when none is fresh."""
+        until, text = self._kept.get((method, key), (now, ""))
+        return json.loads(text) if now < until else None
 
-    def keep(self, method: str, key: str, value: Any, ttl_ms: Any, now: float) -> None:
-        """Keep a value for as long as the server said; the oldest ones make room."""
-        if type(ttl_ms) is not int or ttl_ms <= 0:
+    def keep(self, method: str, key: str, results: List[dict], now: float) -> None:
+        """Keep results for as long as all of them allow; the oldest ones make room."""
+        ttls = [result.get("ttlMs") for result in results]
+        if not all(type(ttl) is int and ttl > 0 for ttl in ttls):
             return
         while len(self._kept) >= MAX_CACHED:
             del self._kept[next(iter(self._kept))]
-        self._kept[method, key] = (now + min(ttl_ms, 1e15) / 1000, value)
+        self._kept[method, key] = (now + min(1e15, *ttls) / 1000, encode_json(results))
 
     def drop(self, method: str, params: dict) -> None:
         """Forget what a notification says has changed."""
-        for feature, notification in LIST_CHANGES.items():
-            if method == notification:
-                self._forget(lambda key: key[0].startswith(f"{feature}/")
-                             and key[0].endswith("/list"))
-        if method == "notifications/resources/updated":
-            self._forget(lambda key: key == ("resources/read", params.get("uri")))
-
-    def _forget(self, concerns: Callable[[Tuple[str, str]], bool]) -> None:
-        for key in [key for key in self._kept if concerns(key)]:
-            del self._kept[key]
+        for kept in tuple(self._kept):
+            feature, _, kind = kept[0].partition("/")
+            if kind != "read":
+                is_changed = method == LIST_CHANGES.get(feature)
+            else:
+                is_changed = (method == "notifications/resources/updated"
+                              and kept[1] == params.get("uri"))
+            if is_changed:
+                del self._kept[kept]
 
 
 def find_tool_fault(tool: Any) -> Optional[str]:
     """Return what makes a listed tool unusable, None when nothing does."""
     if not isinstance(tool, dict):
-        return f"is no object: {shorten(tool)}"
+        return f"is not an object: {shorten(tool)}"
     if not isinstance(tool.get("name"), str):
         return "has no name"
     schema = tool.get("inputSchema")
@@ -7151,12 +7074,12 @@ def find_schema_fault(tool: dict) -> Optional[str]:
 def check_header(name: str, value: str) -> None:
     """Raise UsageError when a name and value cannot go into an HTTP header as they are."""
     if not isinstance(name, str) or not isinstance(value, str):
-        raise UsageError(f"a header is a name and a text, but is {shorten([name, value])}")
+        raise UsageError(must_be("a header", "a name and a text", [name, value]))
     if name.lower() in ("content-length", "transfer-encoding", "connection", "host"):
         raise UsageError(f"the {name} header is the client's own")
     if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}: {value}")
             and value.isascii()):
-        raise UsageError(f"not a header: {shorten(name)}: ... (names are tokens, values ASCII "
+        raise UsageError(f"not a header: {shorten(name)}: ... (names must be tokens, values ASCII "
                          "without control characters)")
 
 
@@ -8783,52 +8706,41 @@ class StdioTransport:
 # =============================================================================================
 # 17. CLIENT
 # =============================================================================================
-# The shell around a Conversation, which people use: calls in, results out, and what the server
-# tells to those who asked for it. It picks the transport, finds out the era, numbers the requests.
+# The shell around a ClientSession, which people use: calls in, results out, and what the server
+# sends on its own to those who wait for it. It opens the transport, finds out the era, numbers the
+# requests.
 
-
-def _find_ttl(result: dict) -> int:
-    ttl_ms = result.get("ttlMs")
-    return ttl_ms if type(ttl_ms) is int else 0
+Handler = Optional[Callable[..., Any]]
 
 
 class ChangeListener:
     """What one `listen` waits for, and what has come for it."""
 
     def __init__(self, wanted: Filter):
-        import queue
         self.filter = wanted
         self.request_id: Any = None          # of the modern subscription
         self.has_ended = False
-        self._told: queue.Queue = queue.Queue()
+        self.changes: queue.Queue = queue.Queue()     # (method, params), then None or an error
 
-    def tell(self, method: str, params: dict) -> List[str]:
-        """Take a notification if it is for us; return warnings of what will not be told."""
-        meta = params.get("_meta")
-        meta = meta if isinstance(meta, dict) else {}
+    def take(self, method: str, params: dict) -> List[str]:
+        """Take a notification if it is for us; return warnings of what the server never sends."""
+        meta = find_object(params, "_meta")
         if self.request_id is not None and meta.get(META_SUBSCRIPTION_ID) != self.request_id:
             return []
         if method == "notifications/subscriptions/acknowledged":
-            granted = params.get("notifications")
+            granted = find_object(params, "notifications")
             return [f"the server will not tell of {name}" for name in self.filter.to_wire()
-                    if not isinstance(granted, dict) or name not in granted]
+                    if name not in granted]
         if any(method == LIST_CHANGES[feature] for feature in self.filter.lists) or (
                 method == "notifications/resources/updated"
                 and str(params.get("uri")) in self.filter.uris):
-            self._told.put((method, params))
+            self.changes.put((method, params))
         return []
 
     def end(self, error: Optional[Exception]) -> None:
-        """Have it end, for a reason or as it should."""
+        """End the waiting, by an error or as it should end."""
         self.has_ended = True
-        self._told.put(error)
-
-    def take(self) -> Optional[Tuple[str, dict]]:
-        """Wait for the next change; None at the end, or the error that was the end."""
-        told = self._told.get()
-        if isinstance(told, Exception):
-            raise told
-        return told
+        self.changes.put(error)
 
 
 class Client:
@@ -8836,77 +8748,79 @@ class Client:
 
     `target` is the URL of an endpoint, or the command of a stdio server as a list, which runs in
     the folder `cwd` with the variables `env` on top of ours. `headers` go with every HTTP request,
-    `network` says by which way (see `Network`), and `auth` gets the tokens that it wants. `era`
-    "auto" finds out whether the server is modern or legacy, and by which transport it is reached.
+    `network` says how it is reached (see `Network`), and `auth` gets the tokens that it wants.
+    `era` "auto" finds out whether the server is modern or legacy, and by which transport it talks.
     `timeout` is how many seconds the server may be silent, `max_time` how many one call may take in
     all; `until` ends all waiting at a moment of time.monotonic().
 
-    `on_elicit`, `on_sample` and `on_roots` answer what the server asks (see `Responder`), in both
-    eras. `on_log(level, data, logger)` gets its log messages, from `log_level` on ("info" where
-    none is given). `on_notification(method, params)` is called for everything that it tells,
-    `observe(exchange)` after each exchange. Lists and reads are cached for as long as the server
-    says, unless it tells that they have changed. With the tasks extension among its `capabilities`,
-    the result of a call may be the handle of a task.
+    `on_elicit`, `on_sample` and `on_roots` answer what the server asks, in both eras.
+    `on_elicit(params)` gets {"message", "requestedSchema"} or {"mode": "url", "message", "url"}. It
+    returns what the form holds, a dict in which defaults are filled in (or True for a page that
+    was visited), None to decline, or an Elicited. `on_sample(params)` gets {"messages",
+    "maxTokens", ...} and returns a text, or a whole message with its "model". `on_roots()` returns
+    folders: paths, file URIs, or {"uri", "name"}. In the modern era `params` also has the "key" of
+    the question. A handler that cannot answer raises QuestionError.
+
+    `on_log(level, data, logger)` gets the server's log messages, from `log_level` on (by default
+    "info"), `on_notification(method, params)` all its notifications, and `observe(exchange)` each
+    exchange. An exception of theirs is logged, and ends nothing. Lists and reads are cached for as
+    long as the server says, unless it notifies us of a change. With an extension among its
+    `capabilities`, the result of a call may be of a type that the extension adds.
+
+    `warnings` are sentences about what is not quite right with the server; `junk` holds the number
+    and text of lines that a stdio server printed and that are not messages. After `close()`,
+    `noise` holds the last lines that it wrote to standard error, and `child_exit` how it ended (a
+    ChildExit, else None).
 
     Every method raises MCPError (the server answered with an error), ProtocolError (it broke a
     rule) or TransportError (there was no answer).
     """
 
     def __init__(self, target: Union[str, List[str]], *, headers: Optional[Headers] = None,
-                 auth: Optional[OAuth] = None,
-                 era: str = "auto", timeout: float = 30.0, max_time: float = 600.0,
-                 discover_timeout: float = DISCOVER_SECONDS, max_bytes: int = MAX_ANSWER_BYTES,
-                 until: Optional[float] = None, network: Network = Network(),
-                 client_info: Optional[dict] = None,
-                 capabilities: Optional[dict] = None,
-                 on_elicit: Optional[Callable[[dict], Any]] = None,
-                 on_sample: Optional[Callable[[dict], Any]] = None,
-                 on_roots: Optional[Callable[[], list]] = None,
-                 on_log: Optional[Callable[[str, Any, Optional[str]], None]] = None,
-                 log_level: Optional[str] = None,
-                 on_notification: Optional[Callable[[str, dict], None]] = None,
+                 auth: Any = None, era: str = "auto", timeout: float = 30.0,
+                 max_time: float = 600.0, discover_timeout: float = DISCOVER_SECONDS,
+                 max_bytes: int = MAX_ANSWER_BYTES, until: Optional[float] = None,
+                 network: Network = Network(), client_info: Optional[dict] = None,
+                 capabilities: Optional[dict] = None, on_elicit: Handler = None,
+                 on_sample: Handler = None, on_roots: Handler = None, on_log: Handler = None,
+                 log_level: Optional[str] = None, on_notification: Handler = None,
                  env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None,
                  observe: Callable[[Exchange], None] = _ignore):
         if era not in ("auto", "legacy", "modern"):
-            raise UsageError(f'era is "auto", "legacy" or "modern", but is {shorten(era)}')
+            raise UsageError(must_be("era", '"auto", "legacy" or "modern"', era))
         for name, value in (headers or {}).items():
             check_header(name, value)
-        self._target = target
-        self._place = (dict(env or {}), cwd)      # of a child
-        self._headers = dict(headers or {})
-        self._auth = None
-        if not self._has_credentials():           # who gives a token of their own knows better
-            self._auth = auth
-        self._wanted_era = era
-        self._timeout = timeout
-        self._max_time = max_time
-        self._discover_timeout = discover_timeout
-        self._until = until                       # of time.monotonic(): nothing waits longer
+        self._target, self._env, self._cwd = target, dict(env or {}), cwd
+        self._headers, self._network, self._observe = dict(headers or {}), network, observe
+        self._has_header = any(name.lower() == "authorization" for name in self._headers)
+        self._auth = None if self._has_header else auth      # who gives a token knows better
+        self._wanted_era, self._discover_timeout = era, discover_timeout
+        self._timeout, self._max_time, self._until = timeout, max_time, until or math.inf
         self._max_bytes = max_bytes
-        self._network = network
-        self._observe = observe
-        self._on_notification = on_notification
-        self._on_log = on_log
+        self._on_log, self._on_notification = on_log, on_notification
         self._responder = Responder(on_elicit, on_sample, on_roots)
-        extensions = {"extensions": {**auth.extensions, **(capabilities or {}).get(
-            "extensions", {})}} if auth is not None and auth.extensions else {}
-        self.conversation = ClientSession(
-            client_info or {"name": "mcpkit", "version": __version__},
-            {**self._responder.capabilities, **(capabilities or {}), **extensions})
-        self.conversation.unanswered = QUESTIONS - set(self._responder.capabilities)
-        self.conversation.log_level = log_level or ("info" if on_log is not None else None)
-        self.warnings: List[str] = []             # what is not quite right with the server
-        self.junk: List[Tuple[int, str]] = []     # number and text of lines on stdout, no MCP
-        self.noise: Sequence[str] = ()            # when closed: what a child wrote to stderr
+        declared = {**self._responder.capabilities, **(capabilities or {})}
+        extensions = {**getattr(auth, "extensions", {}), **find_object(declared, "extensions")}
+        if extensions:
+            declared["extensions"] = extensions
+        self._session = ClientSession(
+            client_info or {"name": "mcpkit", "version": __version__}, declared,
+            log_level or ("info" if on_log is not None else None), self._responder.unanswered)
+        self.warnings: List[str] = []
+        self.junk: List[Tuple[int, str]] = []
+        self.noise: Sequence[str] = ()
+        self.child_exit: Optional[ChildExit] = None
         self._cache = Cache()
         self._cache_lock = threading.Lock()       # not _lock: notifications come while it is held
         self._progress: Dict[str, Callable] = {}  # by token; changed key by key
         self._questions = threading.Semaphore(MAX_QUESTIONS)      # of a legacy server
-        self._listening: set = set()              # who waits for changes
-        self._stream: Optional[threading.Event] = None     # where a legacy server tells the rest
-        self._transport: Any = None
-        self._lock = threading.RLock()            # guards connecting, and the conversation
+        self._listeners: Set[ChangeListener] = set()
+        self._stream: Optional[threading.Event] = None     # of a legacy server, for all listeners
+        self._lock = threading.RLock()            # held while connecting; guards the session
         self._last_id = 0                         # guarded by _lock
+        self._transport: Any = None               # guarded by _closing
+        self._is_closed = False                   # guarded by _closing
+        self._closing = threading.Lock()          # not _lock: close() ends a connect() that waits
 
     # ---- connecting
 
@@ -8916,6 +8830,19 @@ class Client:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+    era = property(operator.attrgetter("_session.era"),
+                   doc='"modern" or "legacy"; None until connected.')
+    protocol_version = property(operator.attrgetter("_session.version"),
+                                doc="The revision of the protocol that is spoken.")
+    server_info = property(operator.attrgetter("_session.server_info"),
+                           doc='The name that the server has: {"name", "version"}, or {}.')
+    capabilities = property(operator.attrgetter("_session.capabilities"),
+                            doc="What the server declares that it offers.")
+    instructions = property(operator.attrgetter("_session.instructions"),
+                            doc="How the server wants to be used, in its own words, or None.")
+    session_id = property(operator.attrgetter("_session.session_id"),
+                          doc="The id of the legacy session, None if there is none.")
 
     @property
     def is_http(self) -> bool:
@@ -8927,44 +8854,14 @@ class Client:
         """What carries the messages: "HTTP", "HTTP+SSE" or "stdio"; None until connected."""
         return None if self._transport is None else self._transport.name
 
-    @property
-    def era(self) -> Optional[str]:
-        """"modern" or "legacy"; None until connected."""
-        return self.conversation.era
-
-    @property
-    def protocol_version(self) -> str:
-        """The revision that is spoken."""
-        return self.conversation.version
-
-    @property
-    def server_info(self) -> dict:
-        """What the server says of itself: {"name": ..., "version": ...}, or nothing."""
-        return self.conversation.server_info
-
-    @property
-    def capabilities(self) -> dict:
-        """What the server declares that it offers."""
-        return self.conversation.capabilities
-
-    @property
-    def instructions(self) -> Optional[str]:
-        """How the server wants to be used, in its own words."""
-        return self.conversation.instructions
-
-    @property
-    def session_id(self) -> Optional[str]:
-        """The legacy session's id, None where there is none."""
-        return self.conversation.session_id
-
     def connect(self) -> None:
-        """Reach the server and find out how it wants to be spoken to; done once."""
+        """Reach the server and find out how to speak to it; once connected, do nothing."""
         with self._lock:
-            if self._transport is None:
-                self._transport = self._open_transport()
-            if self.conversation.era is not None:
+            if self._session.era is not None:
                 return
             try:
+                self._is_closed = False
+                self._use(self._open_transport())
                 if self._wanted_era == "legacy":
                     self._initialize()
                 else:
@@ -8973,100 +8870,114 @@ class Client:
                 self.close()
                 raise
 
-    def get(self) -> Incoming:
-        """Return the status, headers and start of the answer to a plain GET, unconnected."""
-        with self._lock:
-            if self._transport is None:
-                self._transport = self._open_transport()
-        return self._transport.get({"Accept": STREAM_TYPE}, self._waits(self._timeout))
+    def close(self) -> None:
+        """End the session, if there is one, and the connection.
+
+        In another thread, a connect() or a request that waits ends with a TransportError.
+        """
+        with self._closing:
+            self._is_closed = True
+            transport, self._transport = self._transport, None
+        if transport is None:
+            return
+        session = self._session
+        try:
+            if self.is_http and session.session_id is not None:
+                # Spec: 2025-11-25 transports: clients SHOULD end what they no longer need.
+                transport.delete(session.build_headers({"method": "close"}),
+                                 self._waits(min(self._timeout, 2.0)))
+        except MCPKitError:
+            pass                                  # the server may not allow it, or be gone
+        finally:
+            session.session_id = session.era = None
+            transport.close()
+            self.noise = transport.noise
+            self.child_exit = getattr(transport, "ending", None)
+
+    def _use(self, transport: Any) -> None:
+        """Have a transport carry the messages, unless the client was closed meanwhile."""
+        with self._closing:
+            is_closed, was = self._is_closed, self._transport
+            self._transport = None if is_closed else transport
+        for unused in (transport if is_closed else None, was):
+            if unused is not None:
+                unused.close()
+        if is_closed:
+            raise TransportError("the client was closed")
 
     def _open_transport(self) -> Any:
         if not isinstance(self._target, str):
             return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take,
-                                  self._note_junk, *self._place)
+                                  self._note_junk, self._env, self._cwd)
         if not is_http_url(self._target):
             raise UsageError(describe_bad_url(self._target))
         return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe,
                              self._network, self._auth)
 
-    def _has_credentials(self) -> bool:
-        return any(name.lower() == "authorization" for name in self._headers) or (
-            self._auth is not None and self._auth.has_token(self._target))
+    def _note_junk(self, number: int, line: bytes) -> None:
+        if len(self.junk) < MAX_JUNK_LINES:
+            self.junk.append((number, shorten(line.strip())))
 
     def _discover(self) -> None:
         """Ask what the server speaks; fall back to the handshake unless it is plainly modern."""
-        version = LATEST_MODERN_VERSION
+        session, version, answer = self._session, LATEST_MODERN_VERSION, None
+        is_auto, transport = self._wanted_era == "auto", self._transport
+        silence = min(self._timeout, self._discover_timeout if is_auto and not self.is_http
+                      else math.inf)
         for _ in range(2):                        # the same, too: one address may be many servers
-            self.conversation.era, self.conversation.version = "modern", version
-            answer = self._ask_discover()
-            decision = decide_era(answer)
-            if decision.outcome != "retry":
+            session.era, session.version = "modern", version
+            try:
+                answer = self._exchange("server/discover", None, silence)
+            except TransportError:                # a stdio server that is silent is legacy
+                if self.is_http or transport is not self._transport or transport.ended:
+                    raise
+            if answer is not None and answer.status in (401, 403):
+                # With credentials, it may come from a gateway that knows only the old methods.
+                has_token = self._auth is not None and self._auth.has_token(self._target)
+                if not (is_auto and (self._has_header or has_token)):
+                    raise build_status_error(answer)
+            version = decide_era(answer)
+            if version is None:
                 break
-            version = decision.version
-        if decision.outcome == "modern":
-            self.conversation.learn_discover(answer.response.result, decision.version)
-            return
-        self.conversation.era = None
-        # With credentials, a refusal may come from a gateway that knows only the old methods.
-        may_try = decision.outcome == "legacy" or (
-            decision.outcome == "refused" and self._has_credentials())
-        if may_try and self._wanted_era == "auto":
-            self._initialize_or_discover(was_silent=answer is None)
-        else:
-            raise decision.error or ProtocolError(
-                "the server does not speak the modern era: "
-                + (str(build_status_error(answer)) if answer else "it did not answer "
-                   "server/discover"))
-
-    def _initialize_or_discover(self, was_silent: bool) -> None:
-        """Fall back to the handshake; a modern server that was merely slow says so to it."""
+            if answer.response.error is None:
+                session.learn("modern", version, answer.response.result)
+                return
+        session.era = None
+        if version is not None or not is_auto:
+            raise ProtocolError("the server does not speak the modern era: " + (
+                str(build_status_error(answer)) if answer else "it did not answer server/discover"))
         try:
             self._initialize()
         except MCPError as error:
-            if not was_silent or error.code != UNSUPPORTED_VERSION:
+            if answer is not None or error.code != UNSUPPORTED_VERSION:
                 raise
-            self._wanted_era = "modern"
+            self._wanted_era = "modern"           # it was merely slow
             self._discover()
 
-    def _ask_discover(self) -> Optional[Incoming]:
-        """Return the answer to `server/discover`, None when a stdio server keeps silent."""
-        timeout = self._timeout
-        if not self._transport.is_http and self._wanted_era == "auto":
-            timeout = min(timeout, self._discover_timeout)
-        try:
-            return self._exchange("server/discover", None, timeout)
-        except TransportError:
-            if self._transport.is_http or self._transport.ended is not None:
-                raise
-            return None
-
     def _initialize(self) -> None:
-        """Open a legacy conversation with the handshake."""
-        conversation = self.conversation
-        conversation.era, conversation.session_id = "legacy", None
+        """Open a legacy session with the handshake."""
+        session = self._session
+        session.era, session.session_id = "legacy", None
         try:
-            answer = self._exchange("initialize", conversation.build_initialize())
+            answer = self._exchange("initialize", session.build_initialize())
             if answer.status in SSE_SIGNS and self._open_sse(answer):
-                answer = self._exchange("initialize", conversation.build_initialize(SSE_VERSION))
-            conversation.learn_initialize(read_result(answer),
-                                          answer.headers.get("mcp-session-id"))
+                answer = self._exchange("initialize", session.build_initialize(SSE_VERSION))
+            result = read_result(answer)
+            session.learn("legacy", result.get("protocolVersion"), result,
+                          answer.headers.get("mcp-session-id"))
         except MCPKitError:
-            conversation.era = None
+            session.era = None
             raise
         self.notify("notifications/initialized")
         if self.is_http and self._responder.capabilities:
             # What a server asks outside of the stream of a call would be lost without this.
             self._stream = None                   # one of an earlier session is of no more use
             self._open_stream()
-        if conversation.log_level is not None and "logging" in conversation.capabilities:
-            read_result(self._exchange("logging/setLevel", {"level": conversation.log_level}))
-
-    def _note_junk(self, number: int, line: bytes) -> None:
-        if len(self.junk) < MAX_JUNK_LINES:
-            self.junk.append((number, shorten(line.strip())))
+        if session.log_level is not None and "logging" in session.capabilities:
+            read_result(self._exchange("logging/setLevel", {"level": session.log_level}))
 
     def _open_sse(self, refusal: Incoming) -> bool:
-        """Fall back to HTTP+SSE where a POST was refused; False if the server has none."""
+        """Fall back to HTTP+SSE when a POST was refused; False if the server has none."""
         error = refusal.response.error if refusal.response else None
         if self._transport.shares_stream or (error is not None and error.code in MODERN_ERRORS):
             return False
@@ -9075,32 +8986,15 @@ class Client:
                                  self._network, self._auth, self._take)
         is_open = False
         try:
-            is_open = transport.open(self._waits(seconds, seconds))
+            is_open = transport.open(self._waits(seconds))
         except ProtocolError as error:
             raise ProtocolError(f"{build_status_error(refusal)}; {error}") from None
         finally:
-            (self._transport if is_open else transport).close()
-        self._transport = transport if is_open else self._transport
-        return is_open
-
-    def close(self) -> None:
-        """End the session, if there is one, and the connection."""
-        with self._lock:
-            transport, self._transport = self._transport, None
-            conversation = self.conversation
-            if transport is None:
-                return
-            try:
-                if transport.is_http and conversation.session_id is not None:
-                    # Spec: 2025-11-25 transports: clients SHOULD end what they no longer need.
-                    transport.delete(conversation.build_headers({"method": "close"}),
-                                     self._waits(min(self._timeout, 2.0)))
-            except MCPKitError:
-                pass                              # the server may not allow it, or be gone
-            finally:
-                conversation.session_id = conversation.era = None
+            if is_open:
+                self._use(transport)
+            else:
                 transport.close()
-                self.noise = transport.noise
+        return is_open
 
     # ---- asking
 
@@ -9108,60 +9002,49 @@ class Client:
                 on_progress: Optional[Callable] = None) -> dict:
         """Send any request and return its result, answering what the server asks on the way.
 
-        `on_progress(progress, total, message)` is told how far the server is. Raises
+        `on_progress(progress, total, message)` is called as the server gets on. Raises
         QuestionError for a question that there is no handler for.
         """
         more: dict = {}
-        with self._told_progress(params, on_progress) as params:
+        token = f"progress-{self._new_id()}" if on_progress is not None else ""
+        if on_progress is not None:
+            self._progress[token] = on_progress
+            meta = find_object(params, "_meta")
+            params = {**(params or {}), "_meta": {**meta, "progressToken": token}}
+        try:
             for _ in range(MAX_ROUNDS):
-                result = self._request_once(method, {**params, **more} if more else params)
+                result = self._request_once(method, {**(params or {}), **more} if more else params)
                 if result.get("resultType") != "input_required":
                     return result
                 more = self._responder.build_round(result)
-        raise ProtocolError(f"the server asked {MAX_ROUNDS} times, and gave no result")
-
-    @contextlib.contextmanager
-    def _told_progress(self, params: Optional[dict], on_progress: Optional[Callable]
-                       ) -> Iterator[Optional[dict]]:
-        """Have progress told to a function during the block; yields params that ask for it."""
-        if on_progress is None:
-            yield params
-            return
-        with self._lock:
-            self._last_id += 1
-            token = f"progress-{self._last_id}"
-        self._progress[token] = on_progress
-        try:
-            meta = (params or {}).get("_meta")
-            yield {**(params or {}), "_meta": {**(meta or {}), "progressToken": token}}
         finally:
             self._progress.pop(token, None)
+        raise ProtocolError(f"the server asked {MAX_ROUNDS} times, and gave no result")
 
     def _request_once(self, method: str, params: Optional[dict]) -> dict:
         """Return the result of a request, complete or with questions."""
         self.connect()
-        session_id = self.conversation.session_id
+        session_id = self.session_id
         answer = self._exchange(method, params)
         if answer.status == 404 and session_id is not None:
             # Spec: 2025-11-25 transports: a client whose session ended MUST start a new one.
             with self._lock:
-                if self.conversation.session_id == session_id:
+                if self.session_id == session_id:
                     self._initialize()
             answer = self._exchange(method, params)
-        return read_result(answer, self.conversation.client_capabilities)
+        return read_result(answer, self._session.client_capabilities)
 
     def notify(self, method: str, params: Optional[dict] = None) -> None:
         """Send a notification; raises ProtocolError when the server refuses it."""
         if self._transport is None:
             self.connect()
-        message = build_notification(method, self.conversation.build_params(params))
-        answer = self._transport.exchange(message, self.conversation.build_headers(message),
-                                          self._waits(self._timeout), self._take)
+        answer = self._send(build_notification(method, self._session.build_params(params)),
+                            self._timeout, self._take)
         if answer.status is not None and not 200 <= answer.status < 300:
             raise build_status_error(answer)
 
     def ping(self) -> None:
-        """Return when the server has answered, be it that it knows no ping (as modern ones)."""
+        """Return when the server has answered, even if it has no `ping` (as modern ones)."""
         try:
             self.request("ping")
         except MCPError as error:
@@ -9173,10 +9056,22 @@ class Client:
 
         Those that break the rules for headers are left out; `warnings` then says why.
         """
-        tools, warnings = self.conversation.learn_tools(self._list("tools/list", "tools"),
-                                                        self.is_http)
+        tools, warnings = self._session.learn_tools(self._list("tools/list", "tools"),
+                                                    self.is_http)
         self._warn(*warnings)
         return tools
+
+    def list_resources(self) -> List[dict]:
+        """Return all resources of the server."""
+        return self._list("resources/list", "resources")
+
+    def list_resource_templates(self) -> List[dict]:
+        """Return all resource templates of the server."""
+        return self._list("resources/templates/list", "resourceTemplates")
+
+    def list_prompts(self) -> List[dict]:
+        """Return all prompts of the server."""
+        return self._list("prompts/list", "prompts")
 
     def call_tool(self, name: str, arguments: Optional[dict] = None, *,
                   on_progress: Optional[Callable] = None) -> dict:
@@ -9197,19 +9092,8 @@ class Client:
             self.list_tools()
             result = self.request("tools/call", params, on_progress=on_progress)
         self._warn(*(f"the result of {shorten(name)} breaks its outputSchema: {fault}"
-                     for fault in self.conversation.find_result_faults(name, result)))
+                     for fault in self._session.find_result_faults(name, result)))
         return result
-
-    def _warn(self, *warnings: str) -> None:
-        self.warnings += [text for text in warnings if text not in self.warnings]
-
-    def list_resources(self) -> List[dict]:
-        """Return all resources of the server."""
-        return self._list("resources/list", "resources")
-
-    def list_resource_templates(self) -> List[dict]:
-        """Return all resource templates of the server."""
-        return self._list("resources/templates/list", "resourceTemplates")
 
     def read_resource(self, uri: str, arguments: Optional[dict] = None) -> dict:
         """Read a resource and return the whole result, with its contents.
@@ -9217,24 +9101,8 @@ class Client:
         `uri` may be a resource template, which `arguments` fill in.
         """
         uri = uri if arguments is None else UriTemplate(uri).expand(arguments)
-        return self._find_cached("resources/read", uri, lambda: self.request(
-            "resources/read", {"uri": uri}), _find_ttl)
-
-    def list_prompts(self) -> List[dict]:
-        """Return all prompts of the server."""
-        return self._list("prompts/list", "prompts")
-
-    def _find_cached(self, method: str, key: str, ask: Callable[[], Any],
-                     read_ttl: Callable[[Any], Any]) -> Any:
-        """Return what is cached, or what `ask` gives, to be kept for as long as it says."""
-        with self._cache_lock:
-            found = self._cache.find(method, key, time.monotonic())
-        if found is None:
-            started = time.monotonic()
-            found = ask()
-            with self._cache_lock:
-                self._cache.keep(method, key, found, read_ttl(found), started)
-        return found
+        return self._cached("resources/read", uri, lambda: [
+            self.request("resources/read", {"uri": uri})])[0]
 
     def get_prompt(self, name: str, arguments: Optional[Dict[str, str]] = None) -> dict:
         """Fill in a prompt and return the whole result, with its messages."""
@@ -9254,38 +9122,52 @@ class Client:
 
     def _list(self, method: str, member: str) -> List[dict]:
         """Return the items of all pages."""
-        pages = self._find_cached(method, "", lambda: self._list_pages(method, member),
-                                  lambda pages: min(_find_ttl(page) for page in pages))
+        pages = self._cached(method, "", lambda: self._list_pages(method, member))
         return [item for page in pages for item in page[member]]
 
     def _list_pages(self, method: str, member: str) -> List[dict]:
-        """Return the results of all pages; a cursor that comes again ends it."""
+        """Return the results of all pages; a cursor that comes again ends them."""
         pages: List[dict] = []
-        seen: set = set()
-        cursor, size = None, 0
+        cursors: Set[str] = set()
+        size, params = 0, None
         while len(pages) < MAX_PAGES and size <= MAX_ANSWER_BYTES:
-            result = self.request(method, None if cursor is None else {"cursor": cursor})
-            if not isinstance(result.get(member), list):
+            page = self.request(method, params)
+            if not isinstance(page.get(member), list):
                 raise ProtocolError(f"the result of {method} has no list of {member}: "
-                                    f"{shorten(result)}")
-            pages.append(result)
-            cursor = result.get("nextCursor")
+                                    + shorten(page))
+            pages.append(page)
+            cursor = page.get("nextCursor")
             if not isinstance(cursor, str):
                 return pages
-            if cursor in seen:
+            if cursor in cursors:
                 self._warn(f"{method}: the cursor {shorten(cursor, 80)} came a second time, so the "
                            "list may be incomplete")
                 return pages
-            seen.add(cursor)
-            size += len(encode_json(result))             # of those that are not the last one
+            cursors.add(cursor)
+            params = {"cursor": cursor}
+            size += len(encode_json(page))               # of those that are not the last one
         self._warn(f"{method}: only the first {len(pages):,} pages were read")
         return pages
+
+    def _cached(self, method: str, key: str, ask: Callable[[], List[dict]]) -> List[dict]:
+        """Return what is cached, or the results that `ask` gives, kept as long as they allow."""
+        started = time.monotonic()
+        with self._cache_lock:
+            results = self._cache.find(method, key, started)
+        if results is None:
+            results = ask()
+            with self._cache_lock:
+                self._cache.keep(method, key, results, started)
+        return results
+
+    def _warn(self, *warnings: str) -> None:
+        self.warnings += [text for text in warnings if text not in self.warnings]
 
     # ---- listening
 
     def listen(self, tools: bool = False, prompts: bool = False, resources: bool = False,
                uris: Iterable[str] = ()) -> Iterator[Tuple[str, dict]]:
-        """Yield (method, params) of each change that the server tells, until it ends that.
+        """Yield (method, params) of each change that the server notifies us of, until it ends that.
 
         `tools`, `prompts` and `resources` are changes of those lists, `uris` resources whose
         changes are wanted. Close the generator to end it from here. Raises what ended it
@@ -9294,35 +9176,29 @@ class Client:
         self.connect()
         lists = [feature for feature, is_wanted in zip(LIST_CHANGES, (tools, prompts, resources))
                  if is_wanted]
-        listening = ChangeListener(Filter(lists, frozenset(uris)))
-        self._listening.add(listening)
+        listener = ChangeListener(Filter(lists, frozenset(uris)))
+        self._listeners.add(listener)
         try:
             if self.era == "modern":
-                self._start_subscription(listening)
+                listener.request_id = self._new_id()
+                self._run_aside(lambda: read_result(self._exchange(
+                    "subscriptions/listen", {"notifications": listener.filter.to_wire()},
+                    LISTEN_SECONDS, listener.request_id)), listener.end)
             else:
-                for uri in sorted(listening.filter.uris):
+                self._open_stream()               # first: changes come from the subscription on
+                for uri in () if listener.has_ended else sorted(listener.filter.uris):
                     self.request("resources/subscribe", {"uri": uri})
-                self._open_stream()
-            yield from iter(listening.take, None)
+            for change in iter(listener.changes.get, None):
+                if isinstance(change, Exception):
+                    raise change
+                yield change
         finally:
-            self._listening.discard(listening)
-            self._stop_listening(listening)
-
-    def _start_subscription(self, listening: ChangeListener) -> None:
-        """Listen to a modern server, in a thread: the stream is open as long as it is wanted."""
-        params = {"notifications": listening.filter.to_wire()}
-        message, headers, transport = self._prepare("subscriptions/listen", params)
-        listening.request_id = message["id"]
-
-        def run() -> None:
-            answer = transport.exchange(message, headers, self._waits(LISTEN_SECONDS,
-                                                                      LISTEN_SECONDS), self._take)
-            read_result(answer)
-
-        self._start(run, lambda end: listening.end(end))
+            self._listeners.discard(listener)
+            if self._transport is not None and not listener.has_ended:
+                self._stop_listening(listener, self._transport)
 
     def _open_stream(self) -> None:
-        """Have a legacy server tell what belongs to no call; opened once, in a thread.
+        """Open the stream of a legacy server for what belongs to no call, if it is not open.
 
         Returns when the server has opened it, refused it, or taken too long.
         """
@@ -9331,126 +9207,144 @@ class Client:
                 return
             stream, transport = threading.Event(), self._transport
             self._stream = stream
-            headers = self.conversation.build_headers({"method": "listen"})
-
-        def run() -> None:
-            transport.listen(headers, self._waits(LISTEN_SECONDS, LISTEN_SECONDS), self._take,
-                             stream.set)
+            headers = self._session.build_headers({"method": "listen"})
 
         def end(error: Optional[Exception]) -> None:
             stream.set()
             if self._stream is stream:
                 self._stream = None
-            for listening in tuple(self._listening):
-                listening.end(error)
+            for listener in tuple(self._listeners):
+                listener.end(error)
 
-        self._start(run, end)
+        waits = self._waits(LISTEN_SECONDS)
+        self._run_aside(lambda: transport.listen(headers, waits, self._take, stream.set), end)
         stream.wait(OPEN_SECONDS)
 
-    def _start(self, run: Callable[[], None], end: Callable[[Optional[Exception]], None]) -> None:
-        """Run something in a thread, and have its end told."""
+    def _run_aside(self, run: Callable[[], Any], end: Callable[[Optional[Exception]], None]
+                   ) -> None:
+        """Run something in a thread, and then `end` with the error that it raised, or None."""
         def run_to_end() -> None:
+            ended_by = None
             try:
                 run()
-                end(None)
             except Exception as error:            # raised where the changes are waited for
-                end(error)
+                ended_by = error
+            end(ended_by)
         threading.Thread(target=run_to_end, daemon=True).start()
 
-    def _stop_listening(self, listening: ChangeListener) -> None:
-        transport = self._transport
-        if transport is None or listening.has_ended:
+    def _stop_listening(self, listener: ChangeListener, transport: Any) -> None:
+        if self.era == "modern":
+            if not self.is_http:
+                self._cancel(listener.request_id, "no longer wanted")
+            transport.abort(listener.request_id)
             return
-        if self.era == "modern" and not self.is_http:
-            self._cancel(listening.request_id, "no longer wanted")
-        if self.era == "modern" or not self._listening:
-            transport.abort(listening.request_id)
-
-    def _cancel(self, request_id: Any, reason: str) -> None:
-        """Tell the server that an answer is not waited for any more, if it can be told."""
+        others = tuple(self._listeners)
         with contextlib.suppress(MCPKitError):
-            message = build_notification("notifications/cancelled", self.conversation.build_params(
-                {"requestId": request_id, "reason": reason}))
-            self._transport.exchange(message, self.conversation.build_headers(message),
-                                     self._waits(min(self._timeout, 2.0)), _ignore)
+            for uri in sorted(listener.filter.uris.difference(
+                    *(other.filter.uris for other in others))):
+                self._exchange("resources/unsubscribe", {"uri": uri}, min(self._timeout, 2.0))
+        if not others and not self._responder.capabilities:     # what it asks comes there, too
+            transport.abort(None)
 
     # ---- exchanges
 
-    def _exchange(self, method: str, params: Optional[dict],
-                  timeout: Optional[float] = None) -> Incoming:
-        message, headers, transport = self._prepare(method, params)
-        legacy = self.era == "legacy"
+    def _new_id(self) -> int:
+        with self._lock:
+            self._last_id += 1
+            return self._last_id
+
+    def _exchange(self, method: str, params: Optional[dict], silence: float = 0.0,
+                  request_id: Optional[int] = None) -> Incoming:
+        """Send a request and return the answer to it, whatever that is."""
+        with self._lock:
+            message = build_request(request_id or self._new_id(), method,
+                                    self._session.build_params(params))
+            headers, is_legacy = self._session.build_headers(message), self.era == "legacy"
+            transport = self._get_transport()
         try:
-            return transport.exchange(message, headers, self._waits(timeout or self._timeout),
-                                      self._take, may_resume=legacy)
-        except (TransportError, KeyboardInterrupt) as error:
-            # Where a modern server is reached over HTTP, closing the stream says it.
-            if getattr(error, "timed_out", True) and method not in ("initialize",
-                                                                    "server/discover") and (
-                    legacy or not self.is_http):
+            return transport.exchange(message, headers, self._waits(silence or self._timeout),
+                                      self._take, may_resume=is_legacy)
+        except (MCPKitError, KeyboardInterrupt) as error:
+            is_interrupt = isinstance(error, KeyboardInterrupt)
+            if transport is not self._transport and not is_interrupt:
+                raise TransportError("the client was closed before the answer came") from None
+            # Closing its stream cancels a request of a modern server over HTTP.
+            if getattr(error, "timed_out", is_interrupt) and (is_legacy or not self.is_http) and (
+                    method not in ("initialize", "server/discover")):
                 self._cancel(message["id"], "no answer in time")
             raise
 
-    def _prepare(self, method: str, params: Optional[dict]) -> Tuple[dict, Headers, Any]:
-        """Return a new request, its headers, and what will carry it."""
-        with self._lock:
-            if self._transport is None:
-                raise UsageError("the client is closed")
-            self._last_id += 1
-            message = build_request(self._last_id, method, self.conversation.build_params(params))
-            return message, self.conversation.build_headers(message), self._transport
+    def _send(self, message: dict, silence: float, on_message: Callable = _ignore) -> Incoming:
+        """Send a message that is not a request."""
+        return self._get_transport().exchange(message, self._session.build_headers(message),
+                                              self._waits(silence), on_message)
 
-    def _waits(self, silence: float, most: Optional[float] = None) -> Timeouts:
+    def _cancel(self, request_id: Any, reason: str) -> None:
+        """Notify the server that an answer is not waited for any more, if that can be sent."""
+        with contextlib.suppress(MCPKitError):
+            self._send(build_notification("notifications/cancelled", self._session.build_params(
+                {"requestId": request_id, "reason": reason})), min(self._timeout, 2.0))
+
+    def _get_transport(self) -> Any:
+        transport = self._transport
+        if transport is None:
+            raise TransportError("the client was closed")
+        return transport
+
+    def _waits(self, silence: float) -> Timeouts:
+        """Return the time limits of an exchange: that of listening is none of `max_time`."""
         now = time.monotonic()
-        deadline = min(now + (most or self._max_time), self._until or math.inf)
+        deadline = min(now + (silence if silence == LISTEN_SECONDS else self._max_time),
+                       self._until)
         return Timeouts(min(silence, round(deadline - now, 2)), deadline)
 
     def _take(self, message: dict) -> None:
-        """Take what the server says on its own: a notification, or (legacy) a request."""
+        """Take what the server sends on its own: a notification, or (legacy) a request."""
         if is_request(message):
             transport = self._transport
             if transport is not None and self.era == "legacy":
                 self._take_request(message, transport)
         elif is_notification(message):
-            params = message.get("params")
-            self._take_notification(message["method"], params if isinstance(params, dict) else {})
+            self._take_notification(message["method"], find_object(message, "params"))
 
     def _take_request(self, request: dict, transport: Any) -> None:
         """Answer a request of a legacy server, or have a thread do so."""
-        def answer_aside() -> None:
-            try:
-                self._reply(self._responder.reply, request, transport)
-            finally:
-                self._questions.release()
+        def reply(build: Callable[[dict], dict]) -> None:
+            # A reply that cannot be delivered costs nothing else.
+            with transport.pause(), contextlib.suppress(MCPKitError):
+                self._send(build(request), self._timeout)
 
         if not (transport.shares_stream and self._responder.has_answer(request)):
-            self._reply(self._responder.reply, request, transport)
+            reply(self._responder.reply)
         elif self._questions.acquire(blocking=False):
             # The answer may take its time, and the reader of the one stream must go on.
-            threading.Thread(target=answer_aside, daemon=True).start()
+            self._run_aside(lambda: reply(self._responder.reply),
+                            lambda _: self._questions.release())
         else:
-            self._reply(refuse_question, request, transport)
-
-    def _reply(self, build: Callable[[dict], dict], request: dict, transport: Any) -> None:
-        """Send what answers a request; if it cannot be delivered, that costs nothing else."""
-        with transport.pause(), contextlib.suppress(MCPKitError):
-            reply = build(request)
-            transport.exchange(reply, self.conversation.build_headers(reply),
-                               self._waits(self._timeout), _ignore)
+            reply(lambda request: build_error(request["id"], MCPError(
+                INTERNAL_ERROR, f"{MAX_QUESTIONS} questions are still to be answered: ask again "
+                "later")))
 
     def _take_notification(self, method: str, params: dict) -> None:
         with self._cache_lock:
             self._cache.drop(method, params)
         if method == "notifications/progress":
-            on_progress = self._progress.get(str(params.get("progressToken")))
-            if on_progress is not None:
-                on_progress(params.get("progress"), params.get("total"), params.get("message"))
-        elif method == "notifications/message" and self._on_log is not None:
-            self._on_log(str(params.get("level")), params.get("data"), params.get("logger"))
-        for listening in tuple(self._listening):
-            self._warn(*listening.tell(method, params))
-        if self._on_notification is not None:
-            self._on_notification(method, params)
+            self._call_back(self._progress.get(str(params.get("progressToken"))),
+                            params.get("progress"), params.get("total"), params.get("message"))
+        elif method == "notifications/message":
+            self._call_back(self._on_log, str(params.get("level")), params.get("data"),
+                            params.get("logger"))
+        for listener in tuple(self._listeners):
+            self._warn(*listener.take(method, params))
+        self._call_back(self._on_notification, method, params)
+
+    def _call_back(self, function: Optional[Callable], *values: Any) -> None:
+        """Call a function of the caller if there is one; what it raises ends nothing."""
+        try:
+            if function is not None:
+                function(*values)
+        except Exception:
+            log_exception("a callback of the client failed")
 
 
 # =============================================================================================
@@ -12079,6 +11973,7 @@ add_options(
 TASKS_EXTENSION = META_PREFIX + "tasks"
 # What the client must have declared of itself before it gets a task, or asks for one.
 TASKS_NEEDED = {"extensions": {TASKS_EXTENSION: {}}}
+RESULT_TYPES["task"] = TASKS_NEEDED
 POLL_SECONDS = 1.0                     # how often a client is advised to ask for a task
 FOREVER_SECONDS = 1e9                  # as a number that JSON carries everywhere
 BEAT_SECONDS = 0.5                     # how often a process marks its tasks as running
@@ -17766,7 +17661,8 @@ class HTTPTarget:
             for message in find_messages(now):
                 result = message.get("result")
                 if isinstance(result, dict) and "protocolVersion" in result:
-                    self._conversation.learn_initialize(result, now.headers.get("mcp-session-id"))
+                    self._conversation.learn("legacy", result["protocolVersion"], result,
+                                             now.headers.get("mcp-session-id"))
 
 
 class StdioTarget:

@@ -5769,100 +5769,6 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
 # =============================================================================================
 # 14. CLIENT MESSAGES
 # =============================================================================================
-def build_answer(status=200, result=None, error=None, text="", request_id=1, **headers):
-    response = mcpkit.Response(request_id, result, error and MCPError(*error))
-    headers = {name.replace("_", "-"): value for name, value in headers.items()}
-    is_response = result is not None or error is not None
-    return mcpkit.Incoming(status, headers, response if is_response else None, text)
-
-
-def refuse(*error, status=400, request_id=1):
-    return build_answer(status, error=error, request_id=request_id)
-
-
-def discover(*versions):
-    return build_answer(result={"supportedVersions": list(versions)})
-
-
-@table("outcome, answer", by_outcome({
-    "legacy ": {"C40 -32601": refuse(-32601, ""), "C40 -32602": refuse(-32602, ""),
-        "C40 -32600": refuse(-32600, ""),
-        "C40 -32000": refuse(-32000, "Unsupported protocol version", request_id=None),
-        "C40 400 in text": build_answer(400, text="Bad"), "C40 400": build_answer(400),
-        "C40 404": build_answer(404), "C40 405": build_answer(405),
-        "C40 200 and -32601": refuse(-32601, "", status=200),
-        "C40 an empty result": build_answer(result={}), "C43 silence": None,
-        "500": build_answer(500),
-        "C41 only legacy": refuse(-32022, "", {"supported": ["2025-11-25"]}),
-        "C49 only legacy": discover("2025-11-25")},
-    "retry 2026-07-28": {"C41 another version": refuse(-32022, "", {"supported": ["2026-07-28"]})},
-    "modern 2026-07-28": {"C49 both": discover("2025-11-25", "2026-07-28")},
-    "error ": {"C41 none in common": refuse(-32022, "", {"supported": ["2031-01-01"]}),
-        "C41 none named": refuse(-32022, ""), "C41 a capability": refuse(-32021, ""),
-        "C41 a header": refuse(-32020, ""), "C49 no versions": discover(),
-        "C49 versions missing": build_answer(result={"capabilities": {}}),
-        "a later version": discover("2031-01-01", {})},
-    "refused ": {"C44 401": build_answer(401), "C44 403": build_answer(403, text="no")}}))
-def test_the_answer_to_discover_decides_the_era(outcome, answer):
-    decision = mcpkit.decide_era(answer)
-    assert f"{decision.outcome} {decision.version}" == outcome
-    assert (decision.error is not None) == (decision.outcome in ("error", "refused"))
-
-
-@table("words, answer", {"C49 the field": ("supportedVersions", discover()),
-    "C41 the capability": ("sampling", refuse(-32021, "m", {"requiredCapabilities": {
-        "sampling": {}}})),
-    "C41 the header": ("Mcp-Method differs", refuse(-32020, "Mcp-Method differs")),
-    "C44 the challenge": ('realm="x"', build_answer(401, www_authenticate='Bearer realm="x"')),
-    "C118 no challenge": ("no WWW-Authenticate", build_answer(401, text="<p>no"))})
-def test_a_decision_says_what_is_wrong(words, answer):
-    assert words in str(mcpkit.decide_era(answer).error)
-
-
-@table("answer, kind, words", {
-    "C28 a page": (build_answer(text="<title>Sign in\x1b" + "x" * 300, content_type="Text/HTML;a"),
-                   ProtocolError, ["HTTP 200", "text/html", "Sign in", "\\x1b", "..."]),
-    "C29 an error": (refuse(-32602, "bad cursor"), MCPError, ["-32602", "bad cursor", "HTTP 400"]),
-    "C29 no id": (refuse(-32602, "bad", request_id=None), MCPError, ["-32602", "bad", "HTTP 400"]),
-    "nothing": (build_answer(502), ProtocolError, ["HTTP 502", "no body"]),
-    "a task": (build_answer(result={"resultType": "task"}), ProtocolError, ["task"]),
-    "another type": (build_answer(result={"resultType": "later"}), ProtocolError, ["later"])})
-def test_an_answer_without_a_result_is_an_error_that_says_what_came(answer, kind, words):
-    error = find_error(mcpkit.read_result, answer)
-    assert type(error) is kind and [word for word in words if word not in str(error)] == []
-
-
-def test_a_result_is_returned_with_and_without_its_type():
-    for result in ({"tools": []}, {"resultType": "complete"}):
-        assert mcpkit.read_result(build_answer(result=result)) is result
-    handle = {"resultType": "task", "taskId": "x"}
-    assert mcpkit.read_result(build_answer(result=handle), mcpkit.TASKS_NEEDED) is handle
-    assert mcpkit.find_title("<HTML><Title a=b> Sign in </title>") == "Sign in"           # C28
-
-
-@table("found, value", by_outcome({
-    True: {"the response": RESULT,
-        "an error without an id": {"jsonrpc": "2.0", "id": None, "error": {}},
-        "in a batch": [{"x": 1}, 5, CALL, RESULT]},
-    False: {"C34 the id as text": {**RESULT, "id": "1"}, "another's": {**RESULT, "id": 2},
-        "C43 a result without an id": {**RESULT, "id": None}, "a request": CALL,
-        "C112 other JSON": {"status": 200}, "a number": 5, "no messages": []},
-    ProtocolError: {"no version": {"id": 1, "result": {}}, "no result": {"jsonrpc": "2.0", "id": 1},
-        "a result in a list": {**RESULT, "result": []},
-        "a deep list": {**RESULT, "result": build_nested(100_000)},
-        "a float as id": {**RESULT, "id": 1.0}}}))
-def test_the_response_to_a_request_is_found_among_messages(found, value):
-    response = find_error(mcpkit.parse_answer, value, 1)
-    assert type(response) is ProtocolError if found is ProtocolError else (
-        (type(response) is mcpkit.Response) is found)
-
-
-def test_a_servers_own_requests_are_answered():
-    reply = mcpkit.Responder().reply
-    assert reply({**CALL, "id": "p", "method": "ping"}) == {**RESULT, "id": "p"}
-    assert reply({**CALL, "method": "roots/list"})["error"]["code"] == -32601
-
-
 FORM = {"method": "elicitation/create", "params": {"message": "Name?\x1b", "requestedSchema": {
     "type": "object", "properties": {"n": {"type": "string"}, "d": {"type": "integer",
                                                                     "default": 5}}}}}
@@ -5872,188 +5778,245 @@ MODEL = {"method": "sampling/createMessage", "params": {"messages": [], "maxToke
 FOLDERS = {"method": "roots/list"}
 
 
+def put_question(era, question, **handlers):
+    """Return what a client says of a server's question, and the messages that it sent."""
+    answered = queue.Queue()
+
+    def serve(asked):
+        if asked.message and "method" not in asked.message:
+            answered.put(asked.message)
+            return http_answer(b"", "202 Accepted")
+        if era == "legacy":
+            return legacy_peer(asked, x_y=ask_on_the_stream)
+        return modern_peer(asked, x_y=lambda asked: http_answer(result(
+            asked, {} if "inputResponses" in asked.message["params"] else {
+                "resultType": "input_required", "inputRequests": {"q": question},
+                "requestState": "opaque=="})))
+
+    def ask_on_the_stream(asked):
+        yield from stream_answer(event({"jsonrpc": "2.0", "id": 7, **question}))
+        answered.put(answered.get(timeout=WAIT))
+        yield event(result(asked, {}))
+
+    with Peer(serve) as peer, Client(peer.url, era=era, timeout=WAIT, **handlers) as client:
+        assert client.request("x/y") == {}
+    if era == "legacy":
+        return answered.get(timeout=WAIT), peer.asked
+    return peer.asked[-1].message["params"]["inputResponses"]["q"], peer.asked
+
+
 @table("handlers, question, answer", {
-    "a form": ({"elicit": lambda params: {"n": "x"}}, FORM,
+    "a form": ({"on_elicit": lambda params: {"n": "x"}}, FORM,
                {"action": "accept", "content": {"n": "x", "d": 5}}),
-    "a form, its default overruled": ({"elicit": lambda params: {"d": 6}}, FORM,
+    "a form, its default overruled": ({"on_elicit": lambda params: {"d": 6}}, FORM,
                                       {"action": "accept", "content": {"d": 6}}),
-    "a form declined": ({"elicit": lambda params: None}, FORM, {"action": "decline"}),
-    "a form cancelled": ({"elicit": lambda params: mcpkit.Elicited("cancel")}, FORM,
+    "a form declined": ({"on_elicit": lambda params: None}, FORM, {"action": "decline"}),
+    "a form cancelled": ({"on_elicit": lambda params: mcpkit.Elicited("cancel")}, FORM,
                          {"action": "cancel"}),
-    "a page": ({"elicit": lambda params: params["url"].startswith("https:")}, PAGE,
+    "a page": ({"on_elicit": lambda params: params["url"].startswith("https:")}, PAGE,
                {"action": "accept"}),
-    "a model's text": ({"sample": lambda params: "Paris"}, MODEL, {
+    "a model's text": ({"on_sample": lambda params: "Paris"}, MODEL, {
         "role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "unknown",
         "stopReason": "endTurn"}),
-    "a model's message": ({"sample": lambda params: {"role": "assistant"}}, MODEL,
+    "a model's message": ({"on_sample": lambda params: {"role": "assistant"}}, MODEL,
                           {"role": "assistant"}),
-    "folders": ({"roots": lambda: ["file:///a", {"uri": "file:///b", "name": "b"}]}, FOLDERS,
+    "folders": ({"on_roots": lambda: ["file:///a", {"uri": "file:///b", "name": "b"}]}, FOLDERS,
                 {"roots": [{"uri": "file:///a"}, {"uri": "file:///b", "name": "b"}]}),
 })
 def test_a_question_is_answered_alike_in_both_eras(handlers, question, answer):
-    responder = mcpkit.Responder(**handlers)
-    assert responder.reply({"jsonrpc": "2.0", "id": 7, **question}) == {
-        "jsonrpc": "2.0", "id": 7, "result": answer}
-    assert responder.build_round({"inputRequests": {"q": question}, "requestState": "o=="}) == {
-        "inputResponses": {"q": answer}, "requestState": "o=="}
+    reply, _ = put_question("legacy", question, **handlers)
+    assert reply == {"jsonrpc": "2.0", "id": 7, "result": answer}
+    reply, asked = put_question("modern", question, **handlers)
+    assert reply == answer
+    first, again = asked[-2].message, asked[-1].message                                  # C51
+    assert again["params"].pop("requestState") == "opaque==" and again["id"] != first["id"]
+    del again["params"]["inputResponses"]
+    assert again["params"] == first["params"]
 
 
-def test_c51_a_state_is_echoed_and_never_where_none_was_given():
-    responder = mcpkit.Responder(roots=list)
-    assert responder.build_round({"inputRequests": {"q": FOLDERS}}) == {
-        "inputResponses": {"q": {"roots": []}}}
-    assert responder.build_round({"requestState": ""}) == {"requestState": ""}
+def raise_it(error):
+    raise error
 
 
-def test_only_what_has_a_handler_is_declared():
-    declared = [set(mcpkit.Responder(**handlers).capabilities) for handlers in (
-        {}, {"elicit": len}, {"sample": len, "roots": len})]
-    assert declared == [set(), {"elicitation"}, {"sampling", "roots"}]
-
-
-@table("error, words, result", {
-    "C51 questions without a handler": (
-        mcpkit.QuestionError, "q: elicitation/create: Name?\\x1b", {"inputRequests": {"q": FORM}}),
-    "a question of no kind": (mcpkit.QuestionError, "q\\x1b: 5", {"inputRequests": {"q\x1b": 5}}),
-    "a question of an odd kind": (mcpkit.QuestionError, "q: {}", {"inputRequests": {
-        "q": {"method": {}}}}),
-    "C51 questions that are none": (ProtocolError, "are no object: 5", {"inputRequests": 5}),
-    "C51 nothing at all": (ProtocolError, "neither inputRequests nor requestState", {})})
-def test_a_round_that_cannot_be_answered_says_what_was_asked(error, words, result):
-    raised = find_error(mcpkit.Responder().build_round, result)
-    assert type(raised) is error and words in str(raised)
+@table("question, handlers, code, words", {
+    "no handler": (FOLDERS, {}, -32601, "not found"),
+    "an error": (MODEL, {"on_sample": lambda params: raise_it(MCPError(-1, "No!"))}, -1, "No!"),
+    "a mistake": (MODEL, {"on_sample": lambda params: raise_it(KeyError("x"))}, -32603, "KeyError"),
+})
+def test_a_legacy_server_hears_what_became_of_its_question(question, handlers, code, words):
+    reply, _ = put_question("legacy", question, **handlers)
+    assert reply["error"]["code"] == code and words in reply["error"]["message"]
 
 
 def test_the_key_of_a_question_is_never_of_a_legacy_servers_choice():
-    reply = mcpkit.Responder(sample=lambda params: str(sorted(params))).reply({
-        "id": 1, "method": MODEL["method"], "params": {**MODEL["params"], "key": ["any"]}})
+    question = {**MODEL, "params": {**MODEL["params"], "key": ["any"]}}
+    reply, _ = put_question("legacy", question, on_sample=lambda params: str(sorted(params)))
     assert reply["result"]["content"]["text"] == "['maxTokens', 'messages']"
 
 
-def test_a_legacy_question_that_fails_its_handler_is_answered_with_its_error():
-    def refuse_to_sample(params):
-        raise MCPError(-1, "User rejected sampling")
-
-    reply = mcpkit.Responder(sample=refuse_to_sample).reply({"id": 1, **MODEL})
-    assert reply["error"] == {"code": -1, "message": "User rejected sampling"}
-
-
-def test_a_cache_keeps_what_the_server_allows_until_it_is_told_otherwise():
-    cache = mcpkit.Cache()
-    for key, ttl_ms in (("a:", 1000), ("b:", 0), ("c:", None), ("d:", True), ("e:", 5000),
-                        ("f:", 10 ** 400)):
-        cache.keep("resources/read", key, f"value of {key}", ttl_ms, 100.0)
-    assert [cache.find("resources/read", key, 100.9) for key in ("a:", "b:", "c:", "d:")] == [
-        "value of a:", None, None, None]
-    assert cache.find("resources/read", "a:", 101.0) is None
-    cache.drop("notifications/resources/updated", {"uri": "a:"})
-    assert cache.find("resources/read", "e:", 101.0) == "value of e:"
-    cache.drop("notifications/resources/updated", {"uri": "e:"})
-    assert cache.find("resources/read", "e:", 101.0) is None
-    assert cache.find("resources/read", "f:", 1e9) == "value of f:"
+@table("kind, words, requests", {
+    "C51 a question without a handler": (
+        mcpkit.QuestionError, "q: elicitation/create: Name?\\x1b", {"inputRequests": {"q": FORM}}),
+    "a question of no kind": (mcpkit.QuestionError, "q\\x1b: 5", {"inputRequests": {"q\x1b": 5}}),
+    "an odd method": (mcpkit.QuestionError, "q: {}", {"inputRequests": {"q": {"method": {}}}}),
+    "no object": (ProtocolError, "must be an object, but is 5", {"inputRequests": 5}),
+    "nothing at all": (ProtocolError, "neither inputRequests nor requestState", {})})
+def test_a_round_that_cannot_be_answered_says_what_was_asked(kind, words, requests):
+    with Peer(lambda asked: modern_peer(asked, x_y=lambda asked: http_answer(result(
+            asked, {"resultType": "input_required", **requests})))) as peer:
+        with Client(peer.url, timeout=WAIT) as client, pytest.raises(kind) as caught:
+            client.request("x/y")
+    assert words in str(caught.value) and peer.methods == ["server/discover", "x/y"]
 
 
-@pytest.mark.parametrize("feature, methods", [
-    ("tools", ["tools/list"]), ("prompts", ["prompts/list"]),
-    ("resources", ["resources/list", "resources/templates/list"])])
-def test_a_cached_list_goes_when_it_has_changed(feature, methods):
-    cache = mcpkit.Cache()
-    everything = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"]
-    for method in everything:
-        cache.keep(method, "", method, 1000, 0.0)
-    cache.drop(f"notifications/{feature}/list_changed", {})
-    assert [method for method in everything if cache.find(method, "", 0.0) is None] == methods
-
-
-def test_a_cache_is_bounded():
-    cache = mcpkit.Cache()
-    for number in range(mcpkit.MAX_CACHED + 5):
-        cache.keep("resources/read", str(number), number, 1000, 0.0)
-    assert cache.find("resources/read", "4", 0.0) is None
-    assert cache.find("resources/read", "5", 0.0) == 5 and len(cache._kept) == mcpkit.MAX_CACHED
-
-
-@table("word, tool", {"C73 null": ("null", {"name": "a", "inputSchema": None}),
-    "C73 empty": ("object", {"name": "a", "inputSchema": {}}),
-    "C73 of text": ("string", {"name": "a", "inputSchema": {"type": "string"}}),
-    "C73 text": ("x", {"name": "a", "inputSchema": "x"}),
-    "C73 no name": ("name", {"inputSchema": {"type": "object"}}), "no object": ("5", 5),
-    "a good one": (None, {"name": "a", "inputSchema": {"type": "object"}})})
-def test_a_bad_tool_is_told_from_a_good_one(word, tool):
-    fault = mcpkit.find_tool_fault(tool)
-    assert fault is None if word is None else word in fault
-
-
-@table("is_good, header", by_outcome({
-    True: {"C123 a colon": ("X-Api-Key", "a:b"), "nothing": ("X", "")},
-    False: {"C75 a line end": ("X", "a\r\nX-Evil: 1"), "a bare LF": ("X", "a\nb"),
-        "NUL": ("X", "\0"), "beyond ASCII": ("X", "é"), "no name": ("", "x"),
-        "a line end in the name": ("X\r\nY", "x"), "a space in the name": ("X Y", "x"),
-        "a colon in the name": ("X: a", "x")}}))
-def test_only_what_is_a_header_is_sent_as_one(is_good, header):
-    error = find_error(mcpkit.check_header, *header)
-    assert error is None if is_good else type(error) is UsageError
-
-
-def open_conversation():
-    return mcpkit.ClientSession(CLIENT, {})
+@table("era, path", {"legacy": ("legacy", ["params"]), "modern": ("modern", [
+    "params", "_meta", "io.modelcontextprotocol/clientCapabilities"])})
+def test_what_has_a_handler_is_declared(era, path):
+    handlers = {"on_sample": len, "on_roots": list}
+    serve = legacy_peer if era == "legacy" else modern_peer
+    with Peer(lambda asked: serve(asked)) as peer:
+        with Client(peer.url, era=era, timeout=WAIT, **handlers):
+            declared = functools.reduce(dict.get, path, peer.asked[0].message)
+    declared = declared["capabilities"] if era == "legacy" else declared
+    assert declared == {"sampling": {"tools": {}}, "roots": {}}
 
 
 def test_a_modern_request_carries_its_metadata_in_body_and_headers():
-    peer = open_conversation()
-    params = peer.build_params({"name": "日本", "_meta": {"progressToken": 1}})
-    assert params["_meta"] == {**META, "progressToken": 1}
-    headers = peer.build_headers(mcpkit.build_request(1, "tools/call", params))
-    assert headers == {
-        "Accept": JSON_BOTH["Accept"], "Content-Type": "application/json", "Mcp-Method": "tools/call",
-        "MCP-Protocol-Version": "2026-07-28", "Mcp-Name": "=?base64?5pel5pys?="}          # C75
-    request = mcpkit.build_request(2, "tools/list", peer.build_params(None))
-    assert "Mcp-Name" not in peer.build_headers(request)
-
-
-def test_a_legacy_session_is_named_in_everything_but_initialize():
-    peer, own = open_conversation(), {"Mcp-Session-Id", "MCP-Protocol-Version"}
-    request = mcpkit.build_request(1, "initialize", peer.build_initialize())
-    assert request["params"] == {"protocolVersion": "2025-11-25", "capabilities": {},
-                                 "clientInfo": CLIENT}
-    peer.learn_initialize({"protocolVersion": "2025-06-18", "serverInfo": {"name": "s"}}, "s1")
-    assert (peer.era, peer.server_info, peer.build_params(None)) == ("legacy", {"name": "s"}, None)
-    headers = peer.build_headers(mcpkit.build_notification("notifications/initialized"))  # C53
-    assert {headers[name] for name in own} == {"s1", "2025-06-18"}
-    assert not own & set(peer.build_headers(request))
+    with Peer(lambda asked: modern_peer(asked, tools_call=lambda asked: http_answer(
+            result(asked, {})))) as peer:
+        with Client(peer.url, timeout=WAIT, client_info=CLIENT) as client:
+            client.request("tools/call", {"name": "日本", "_meta": {"progressToken": 1}})
+    discover, call_ = peer.asked
+    assert call_.message["params"] == {"name": "日本", "_meta": {**META, "progressToken": 1}}
+    assert call_.headers["mcp-name"] == "=?base64?5pel5pys?="                            # C75
+    assert call_.headers["mcp-method"] == "tools/call" and "mcp-name" not in discover.headers
+    for name, value in {**JSON_BOTH, "MCP-Protocol-Version": "2026-07-28"}.items():
+        assert discover.headers[name.lower()] == call_.headers[name.lower()] == value
 
 
 @table("version", {"C45 a modern one": "2026-07-28", "unknown": "2099-01-01", "none": None})
 def test_a_handshake_on_a_version_without_one_is_refused(version):
-    with pytest.raises(ProtocolError, match="protocolVersion"):
-        open_conversation().learn_initialize({"protocolVersion": version}, None)
+    with Peer(lambda asked: http_answer(result(asked, {"protocolVersion": version}))) as peer:
+        with pytest.raises(ProtocolError, match="protocolVersion"):
+            Client(peer.url, era="legacy", timeout=WAIT).connect()
 
 
-def test_a_modern_server_is_known_by_the_metadata_of_its_result():
-    peer, info = open_conversation(), {"name": "s"}
-    peer.learn_discover({"capabilities": {"tools": {}}, "_meta": {
-        mcpkit.META_SERVER_INFO: info}}, "2026-07-28")
-    assert (peer.era, peer.server_info, peer.capabilities) == ("modern", info, {"tools": {}})
-    peer.learn_discover({"_meta": 5, "serverInfo": info, "capabilities": 5}, "2026-07-28")   # C49
-    assert (peer.server_info, peer.capabilities) == ({}, {})
+@table("meta, info", {"named": ({"io.modelcontextprotocol/serverInfo": {"name": "s"}},
+                                {"name": "s"}), "C49 nameless": (5, {})})
+def test_a_modern_server_is_known_by_the_metadata_of_its_result(meta, info):
+    with Peer(lambda asked: http_answer(result(asked, {
+            "supportedVersions": ["2025-11-25", "2026-07-28"], "capabilities": 5, "_meta": meta,
+            "serverInfo": {"name": "not here"}, "instructions": "Do."}))) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            assert (client.era, client.server_info, client.capabilities, client.instructions) == (
+                "modern", info, {}, "Do.")
 
 
-def test_random_answers_give_decisions_and_documented_errors_only():
+def test_what_a_client_reads_again_is_its_own_and_as_old_as_the_server_allows():
+    reads, ttl = {"a:": 0, "b:": 0, "c:": 0, "d:": 0}, {"a:": 10 ** 400, "b:": 1, "c:": True}
+
+    def read(asked):
+        uri = asked.message["params"]["uri"]
+        reads[uri] += 1
+        return http_answer(result(asked, {"contents": [reads[uri]], "ttlMs": ttl.get(uri)}))
+
+    with Peer(lambda asked: modern_peer(asked, resources_read=read)) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            for uri in reads:
+                client.read_resource(uri)["contents"].append("mine")
+            assert [client.read_resource(uri)["contents"] for uri in ("a:", "c:", "d:")] == [
+                [1], [2], [2]]
+            assert wait_until(lambda: client.read_resource("b:")["contents"] != [1])
+
+
+def test_a_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_CACHED", 2)
+    with Peer(lambda asked: modern_peer(asked, resources_read=lambda asked: http_answer(
+            result(asked, {"contents": [], "ttlMs": 60_000})))) as peer:
+        with Client(peer.url, timeout=WAIT) as client:
+            for uri in ("a:", "b:", "c:", "b:", "c:", "a:"):
+                client.read_resource(uri)
+    assert [asked.message["params"]["uri"] for asked in peer.asked[1:]] == ["a:", "b:", "c:", "a:"]
+
+
+CHANGED = {"tools": ["tools/list"], "prompts": ["prompts/list"],
+           "resources": ["resources/list", "resources/templates/list"]}
+
+
+@cases({feature: feature for feature in CHANGED})
+def test_a_cached_list_is_asked_for_again_when_it_has_changed(case):
+    notice = {"jsonrpc": "2.0", "method": f"notifications/{case}/list_changed"}
+
+    def serve(asked):
+        method = asked.message["method"]
+        if method == "server/discover":
+            return modern_peer(asked)
+        member = {"resources/templates/list": "resourceTemplates"}.get(
+            method, method.partition("/")[0])
+        return stream_answer(*[event(notice)] * (method == "x/y"),
+                             event(result(asked, {member: [], "ttlMs": 60_000})))
+
+    with Peer(serve) as peer, Client(peer.url, timeout=WAIT) as client:
+        for _ in range(2):
+            for read in (client.list_tools, client.list_prompts, client.list_resources,
+                         client.list_resource_templates):
+                assert read() == read() == []
+            client.request("x/y")
+    asked_twice = [method for method, count in collections.Counter(peer.methods).items()
+                   if count == 2 and method != "x/y"]
+    assert asked_twice == CHANGED[case]
+
+
+def test_c73_bad_tools_are_listed_beside_good_ones_and_named_by_the_probe():
+    schemas = [None, {}, {"type": "string"}, "x", {"type": "object"}]
+    tools = [{"name": f"tool{index}", "inputSchema": schema}
+             for index, schema in enumerate(schemas)] + [{"inputSchema": {"type": "object"}}, 5]
+    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
+            result(asked, {"tools": tools})))) as peer:
+        listed = run("list", peer.url, "--era", "legacy")
+        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)
+    assert listed.code == 0 and [f"tool{index}" in listed.out for index in range(5)] == [True] * 5
+    faults = [check["message"] for check in report["checks"] if check["id"] == "legacy-tool"]
+    assert [text.partition(" (")[0] for text in faults] == [
+        f"tool {index}" for index in (0, 1, 2, 3, 5, 6)]
+    assert "has no name" in faults[4] and "is not an object: 5" in faults[5]
+
+
+@table("words, header", by_outcome({
+    None: {"C123 a colon": ("X-Api-Key", "a:b"), "nothing": ("X", "")},
+    "not a header": {"C75 a line end": ("X", "a\r\nX-Evil: 1"), "a bare LF": ("X", "a\nb"),
+        "NUL": ("X", "\0"), "beyond ASCII": ("X", "é"), "no name": ("", "x"),
+        "a line end in the name": ("X\r\nY", "x"), "a space in the name": ("X Y", "x"),
+        "a colon in the name": ("X: a", "x")},
+    "the client's own": {"a length": ("Content-Length", "5"), "a host": ("Host", "x"),
+        "a coding": ("transfer-encoding", "5"), "a connection": ("Connection", "close")},
+    "a name and a text": {"no text": ("X", 1)}}))
+def test_only_what_is_a_header_is_sent_as_one(words, header):
+    error = find_error(lambda: Client("http://127.0.0.1:1/", headers=dict([header])))
+    assert words in str(error) and type(error) is UsageError if words else (
+        type(error) is Client)
+
+
+def test_random_answers_give_documented_errors_only():
     choose = random.Random(8)
     values = [None, 5, "x", "2026-07-28", ["2026-07-28"], ["2025-11-25", 5], [{}], {}, True, [None]]
-    for _ in range(2000):
-        result = {name: choose.choice(values) for name in choose.sample(
+
+    def serve(asked):
+        members = {name: choose.choice(values) for name in choose.sample(
             ["supportedVersions", "capabilities", "_meta", "resultType", "inputRequests",
-             "protocolVersion", "serverInfo"], 3)}
-        answer = choose.choice([build_answer(choose.choice([None, 200, 401]), result), refuse(
-            choose.choice([*mcpkit.ERROR_STATUS, -32000]), "m", {"supported": choose.choice(values)})])
-        assert mcpkit.decide_era(answer).outcome in {
-            "modern", "legacy", "retry", "refused", "error"}
-        assert isinstance(find_error(mcpkit.read_result, answer), (dict, MCPError, ProtocolError))
-        assert isinstance(find_error(open_conversation().learn_initialize, result, None),
-                          (ProtocolError, type(None)))
-        open_conversation().learn_discover(result, "2026-07-28")
-        assert isinstance(mcpkit.find_tool_fault(result), str)
+             "protocolVersion", "serverInfo", "tools", "nextCursor", "ttlMs"], 4)}
+        return choose.choice([
+            lambda: http_answer(result(asked, members)),
+            lambda: error_answer(choose.choice([-32020, -32021, -32022, -32000]), "400 Bad",
+                                 data={"supported": choose.choice(values)}),
+            lambda: http_answer(members, choose.choice(["200 OK", "404 No", "401 No", "500 No"])),
+            lambda: legacy_peer(asked, tools_list=lambda asked: http_answer(
+                result(asked, members)))])()
+
+    with Peer(serve) as peer:
+        for _ in range(150):
+            with contextlib.suppress(MCPKitError), Client(peer.url, timeout=WAIT) as client:
+                client.list_tools()
 
 
 # =============================================================================================
@@ -8030,11 +7993,17 @@ for line""", 1)
 
 
 def test_an_odd_notification_is_none_that_a_listener_waits_for():
-    listening = mcpkit.ChangeListener(mcpkit.Filter([], frozenset(["a:"])))
-    for uri in ([], {}, None, 5, "b:", "a:"):
-        listening.tell("notifications/resources/updated", {"uri": uri})
-    assert listening.take() == ("notifications/resources/updated", {"uri": "a:"})
-    assert listening._told.empty()
+    def notices(asked):
+        yield from stream_answer(*(event({
+            "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}})
+            for uri in ([], {}, None, 5, "b:", "a:")))
+        OPEN_END.wait(WAIT)
+
+    with Peer(lambda asked: legacy_peer(
+            asked, GET=notices, resources_subscribe=lambda asked: http_answer(result(asked, {})))
+              ) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        assert next(client.listen(uris=["a:"])) == ("notifications/resources/updated",
+                                                    {"uri": "a:"})
 
 
 def test_a_callback_that_raises_does_not_end_the_reading(capfd):
@@ -8521,7 +8490,7 @@ def test_a_list_over_64_kib_is_noted_and_bad_tools_are_named():
     assert find_check(report, "answer-size")["status"] == "note"
     assert [check["message"] for check in report["checks"] if check["id"] == "legacy-tool"] == [
         'tool 1 (bad) needs an inputSchema of type "object", but it is null',
-        "tool 2 (null) has no name", 'tool 3 (null) is no object: no']
+        "tool 2 (null) has no name", 'tool 3 (null) is not an object: no']
 
 
 def test_c123_headers_go_with_every_request_of_the_probe():
