@@ -91,6 +91,7 @@ from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, 
 from itertools import chain, count, cycle, groupby, islice
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 from typing import get_args, get_origin, get_type_hints
+from urllib.parse import urljoin
 
 __version__ = "0.1.0"
 __all__ = [
@@ -1945,7 +1946,7 @@ def _resolve(base: str, reference: str) -> str:
     if reference[:1] in ("", "#"):
         return base + reference
     try:
-        return urllib.parse.urljoin(base, reference)
+        return urljoin(base, reference)
     except ValueError:
         raise SchemaError(f"{_format_seen(reference)} is no URI reference") from None
 
@@ -1953,8 +1954,8 @@ def _resolve(base: str, reference: str) -> str:
 # ---- patterns: the regular expressions of ECMA-262, spelled as Python spells them
 
 _SETS = r"\\[dDwWsS]|\\[pP]\{[^}\\]+\}"
-_ESCAPES = (
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"     # one character, two surrogates
+_ESCAPES = (                           # the first is one character, spelled as two surrogates
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]+\}|\\x[0-9a-fA-F]{2}|\\c[A-Za-z]|\\k<[^>\\]+>|\\.")
 _PATTERN_TOKEN = (
     rf"(?s){_SETS}|{_ESCAPES}|\[(?:[^\\\]]|\\.)*\]?|[$.]|\(\?<(?![=!])"
@@ -7841,7 +7842,7 @@ def resolve_reference(base: str, reference: str) -> Optional[str]:
     if re.search(r"[\x00-\x1f\x7f]", reference):
         return None                                      # urllib would drop them, and say nothing
     try:
-        url = urllib.parse.urljoin(base, reference.strip(" "))
+        url = urljoin(base, reference.strip(" "))
     except ValueError:
         return None
     return escape_url(url) if is_http_url(url) else None
@@ -15356,14 +15357,14 @@ def list_candidates(target: str) -> List[Candidate]:
               *((5, "conventional", path, "convention") for path in CONVENTIONAL_PATHS)]
     if urllib.parse.urlsplit(target).path.rstrip("/") != "/mcp":
         places.append((6, "endpoint", "/mcp", "the usual path"))
-    return [Candidate(rank, kind, urllib.parse.urljoin(target, path), source)
+    return [Candidate(rank, kind, urljoin(target, path), source)
             for rank, kind, path, source in places]
 
 
 def resolve_link(base: str, reference: Any) -> str:
     """Return the http URL that a document's reference means, else the reference itself."""
     try:
-        url = urllib.parse.urljoin(base, reference)
+        url = urljoin(base, reference)
         return escape_url(url) if is_http_url(url) else str(reference)
     except (TypeError, ValueError):               # an unclosed [, say
         return str(reference)
@@ -16181,6 +16182,12 @@ def parse_transcript(text: str) -> List[Exchange]:
     Written by hand it may have CRLF, no version after the path, no answers, and lines that begin
     with # or // and say something to people.
     """
+    found = [parse_block(title, lines) for title, lines in split_blocks(text)]
+    return [exchange for exchange in found if exchange is not None]
+
+
+def split_blocks(text: str) -> List[Tuple[str, Lines]]:
+    """Return the blocks of a transcript, each with its title; first what is above all titles."""
     blocks: List[Tuple[str, Lines]] = [("", [])]
     for number, line in enumerate(text.lstrip("\ufeff").replace("\r\n", "\n").split("\n"), 1):
         match = re.fullmatch(_TITLE, line)
@@ -16188,8 +16195,26 @@ def parse_transcript(text: str) -> List[Exchange]:
             blocks.append((match[1].strip(), []))
         else:
             blocks[-1][1].append((number, line))
-    found = [parse_block(title, lines) for title, lines in blocks]
-    return [exchange for exchange in found if exchange is not None]
+    return blocks
+
+
+def update_transcript(text: str, exchanges: Sequence[Exchange], hidden: Iterable[str] = ()) -> str:
+    """Return a transcript with other exchanges in the place of its own, one for one.
+
+    Comments stay: those of an exchange stand above it.
+    """
+    blocks, rest = [], iter(format_transcript(exchanges, hidden).split("\n\n### "))
+    for title, lines in split_blocks(text):
+        if parse_block(title, lines) is None:
+            blocks.append("\n".join([*([f"### {title}"] if title else []),
+                                     *(line for _, line in lines)]).strip("\n"))
+            continue
+        comments = [line for _, line in lines if is_comment(line)
+                    and not re.fullmatch(f"{_REMARK}|{_CUT}", line)]
+        head, _, body = next(rest).partition("\n")
+        blocks.append("\n".join([head if head.startswith("### ") else f"### {head}", *comments,
+                                 body]))
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def parse_block(title: str, lines: Lines) -> Optional[Exchange]:
@@ -16441,8 +16466,9 @@ def _name_items(*lists: list) -> List[Dict[Any, Any]]:
 
 # ---- a transcript's requests, sent again
 
-# What a server gives out and a client brings back, wherever it stands.
-CARRIED_MEMBERS = ("requestState", "taskId", "nextCursor", "sessionId")
+# What a server gives out and a client brings back: in these members, and in these headers.
+CARRIED_MEMBERS = ("requestState", "taskId", "taskIds", "nextCursor", "cursor", "sessionId")
+CARRIED_HEADERS = ("mcp-session-id", "mcp-name", "last-event-id")
 
 
 class Substitutions:
@@ -16474,8 +16500,10 @@ class Substitutions:
         exchange = exchange._replace(status=None, headers={}, answer=b"", size=0, error=None)
         headers = {}
         for name, value in exchange.request_headers.items():
-            table = self._versions if name.lower() == "mcp-protocol-version" else self._texts
-            value = table.get(value, value)
+            if name.lower() == "mcp-protocol-version":
+                value = self._versions.get(value, value)
+            elif name.lower() in CARRIED_HEADERS or re.fullmatch(PLACEHOLDER, value):
+                value = self._texts.get(value, value)
             if not re.search(PLACEHOLDER, value):
                 headers[name] = value
         value = find_json(exchange.request_body)
@@ -16484,7 +16512,7 @@ class Substitutions:
         if isinstance(value, dict) and "method" not in value:
             value["id"] = self._ids.get(find_request_id(value), value.get("id"))
         return exchange._replace(request_headers=headers,
-                                 request_body=format_message(self._replace(value)))
+                                 request_body=format_message(self._replace(value, False)))
 
     def restore(self, exchange: Exchange) -> Exchange:
         """Return an exchange in which what stood for a secret in the transcript does so again."""
@@ -16512,12 +16540,14 @@ class Substitutions:
             else:
                 self._learn_value(*pair)
 
-    def _replace(self, value: Any) -> Any:
+    def _replace(self, value: Any, is_carried: bool) -> Any:
         if isinstance(value, dict):
-            return {name: self._replace(part) for name, part in value.items()}
+            return {name: self._replace(part, name in CARRIED_MEMBERS)
+                    for name, part in value.items()}
         if isinstance(value, list):
-            return [self._replace(part) for part in value]
-        return self._texts.get(value, value) if isinstance(value, str) else value
+            return [self._replace(part, is_carried) for part in value]
+        is_known = isinstance(value, str) and (is_carried or re.fullmatch(PLACEHOLDER, value))
+        return self._texts.get(value, value) if is_known else value
 
 
 __all__ += ["format_transcript", "parse_transcript"]
@@ -16833,19 +16863,14 @@ def list_parts(messages: Sequence[dict]) -> List[Part]:
 
 
 # In: the right answer to a request. Out: what a server with a known fault answers. Each is a row
-# of FAULTS, by the number of the field report that it comes from; those that are no faults but
-# only unusual are there too, for a client must bear them.
+# of FAULTS. What is no fault but only unusual is there too, for a client must bear it.
 
 ApplyFault = Callable[[MockReply, MockRequest], MockReply]
 
 
 class Fault(NamedTuple):
-    """A way in which servers go wrong: the `case` it is known by, where, what it is, how to do it.
+    """A way in which servers go wrong: where ("HTTP", "stdio" or "both"), and what is wrong."""
 
-    `where` is "HTTP", "stdio" or "both".
-    """
-
-    case: str
     where: str
     meaning: str
     spoil: ApplyFault
@@ -17171,294 +17196,190 @@ LOGIN_PAGE = "<html><title>Sign in</title><form>Who are you?</form></html>"
 
 FAULTS: Dict[str, Fault] = {
     # of event streams
-    "crlf": Fault(
-        "C01", "both", "lines end with CR LF",
+    "crlf": Fault("both", "lines end with CR LF",
         in_stream(lambda data: data.replace(b"\n", b"\r\n"))),
-    "cut-crlf": Fault(
-        "C03", "both", "CR and LF arrive one after the other",
+    "cut-crlf": Fault("both", "CR and LF arrive one after the other",
         in_stream(lambda data: re.findall(rb"[^\r]*\r|[^\r]+", data.replace(b"\n", b"\r\n")))),
-    "line-separators": Fault(
-        "C05", "both", "U+2028, U+2029 and U+0085 stand in JSON unescaped",
+    "line-separators": Fault("both", "U+2028, U+2029 and U+0085 stand in JSON unescaped",
         on_requests(spoil_note)),
-    "no-space": Fault(
-        "C06", "HTTP", "there is no space after the colon of a field",
+    "no-space": Fault("HTTP", "there is no space after the colon of a field",
         in_stream(lambda data: data.replace(b": ", b":", 2))),
-    "many-data-lines": Fault(
-        "C07", "HTTP", "one message is spread over several data lines",
+    "many-data-lines": Fault("HTTP", "one message is spread over several data lines",
         on_requests(spoil_layout)),
-    "other-events": Fault(
-        "C08", "HTTP", "events of the type ping go before each message",
+    "other-events": Fault("HTTP", "events of the type ping go before each message",
         in_stream(lambda data: b"event: ping\ndata: ping\n\n" + data)),
-    "comments": Fault(
-        "C09", "HTTP", "comments of all forms go before each message",
+    "comments": Fault("HTTP", "comments of all forms go before each message",
         in_stream(lambda data: b": keep-alive\n\n:\r\n\r\n:x\n" + data)),
-    "priming-event": Fault(
-        "C11", "HTTP", "an event with an id and no data goes first",
+    "priming-event": Fault("HTTP", "an event with an id and no data goes first",
         in_stream(lambda data: b"id: 1\ndata\n\n" + data)),
-    "unfinished-event": Fault(
-        "C12", "HTTP", "the stream ends without the last blank line",
+    "unfinished-event": Fault("HTTP", "the stream ends without the last blank line",
         in_stream(lambda data: data.rstrip(b"\n") + b"\n")),
-    "cut-characters": Fault(
-        "C14", "both", "characters of several bytes arrive cut",
+    "cut-characters": Fault("both", "characters of several bytes arrive cut",
         on_requests(spoil_characters)),
-    "huge-event": Fault(
-        "C15", "both", "one line has 5 MiB",
-        on_requests(spoil_size)),
-    "open-stream": Fault(
-        "C36", "HTTP", "the stream stays open after the answer",
+    "huge-event": Fault("both", "one line has 5 MiB", on_requests(spoil_size)),
+    "open-stream": Fault("HTTP", "the stream stays open after the answer",
         in_stream(lambda data: (data, FOR_EVER))),
-    "lost-answer": Fault(
-        "C27", "HTTP", "the stream ends after progress, without the answer",
+    "lost-answer": Fault("HTTP", "the stream ends after progress, without the answer",
         in_stream(lambda data: PROGRESS)),
-    "reset": Fault(
-        "C27", "HTTP", "the connection is reset in the stream",
+    "reset": Fault("HTTP", "the connection is reset in the stream",
         in_stream(lambda data: (PROGRESS, 0.05, ConnectionAction.RESET))),
-    "silent-stream": Fault(
-        "C60", "HTTP", "nothing comes after the head of the stream",
+    "silent-stream": Fault("HTTP", "nothing comes after the head of the stream",
         in_stream(lambda data: (FOR_EVER,))),
-    "only-comments": Fault(
-        "C60", "HTTP", "nothing but comments comes, for ever",
+    "only-comments": Fault("HTTP", "nothing but comments comes, for ever",
         in_stream(lambda data: cycle((b": still here\n\n", 0.1)))),
-    "endless-stream": Fault(
-        "C125", "HTTP", "the stream goes on for ever at full speed",
+    "endless-stream": Fault("HTTP", "the stream goes on for ever at full speed",
         in_stream(lambda data: cycle((b":" + b"." * 65536 + b"\n\n",)))),
-    "broken-off": Fault(
-        "C56", "HTTP", "the stream ends after an event id, to be gone on with",
+    "broken-off": Fault("HTTP", "the stream ends after an event id, to be gone on with",
         in_stream(lambda data: b"id: e1\nretry: 50\ndata:\n\n")),
-    "slow": Fault(
-        "C59", "HTTP", "the answer takes half a second, with progress all the time",
+    "slow": Fault("HTTP", "the answer takes half a second, with progress all the time",
         on_requests(spoil_speed)),
     # of JSON-RPC
-    "duplicate-answers": Fault(
-        "C43", "both", "each answer comes twice",
+    "duplicate-answers": Fault("both", "each answer comes twice",
         in_stream(lambda data: data + data)),
-    "foreign-id": Fault(
-        "C43", "both", "the answer has the id of another request",
+    "foreign-id": Fault("both", "the answer has the id of another request",
         change_answer(lambda message: {**message, "id": 987654321})),
-    "id-as-string": Fault(
-        "C34", "both", "a number comes back as a string",
+    "id-as-string": Fault("both", "a number comes back as a string",
         change_answer(lambda message: {**message, "id": str(message.get("id"))})),
-    "batch": Fault(
-        "C84", "both", "the answer comes in an array",
+    "batch": Fault("both", "the answer comes in an array",
         change_answer(lambda message: [message])),
-    "wrong-envelope": Fault(
-        "C84", "HTTP", '"jsonrpc" is "1.0"',
+    "wrong-envelope": Fault("HTTP", '"jsonrpc" is "1.0"',
         change_answer(lambda message: {**message, "jsonrpc": "1.0"})),
-    "error-without-id": Fault(
-        "C29", "both", "the id of an error is null",
+    "error-without-id": Fault("both", "the id of an error is null",
         change_answer(lambda message: build_error(None, MCPError(INVALID_PARAMS, "bad cursor")))),
-    "not-a-number": Fault(
-        "C86", "both", "there is a NaN in the result",
-        on_requests(spoil_number)),
-    "cut-json": Fault(
-        "C38", "HTTP", "the JSON ends in the middle",
-        on_requests(cut_json)),
+    "not-a-number": Fault("both", "there is a NaN in the result", on_requests(spoil_number)),
+    "cut-json": Fault("HTTP", "the JSON ends in the middle", on_requests(cut_json)),
     # of HTTP answers
-    "login-page": Fault(
-        "C28", "HTTP", "each answer is an HTML page to log in",
+    "login-page": Fault("HTTP", "each answer is an HTML page to log in",
         answer_with(200, LOGIN_PAGE, "text/html")),
-    "plain-text": Fault(
-        "C28", "HTTP", "JSON comes as text/plain",
-        with_type("text/plain")),
-    "error-in-400": Fault(
-        "C29", "HTTP", "a JSON-RPC error comes with HTTP 400",
+    "plain-text": Fault("HTTP", "JSON comes as text/plain", with_type("text/plain")),
+    "error-in-400": Fault("HTTP", "a JSON-RPC error comes with HTTP 400",
         refuse(INVALID_PARAMS, "bad cursor", "tools/list", "tools/call")),
-    "type-in-capitals": Fault(
-        "C31", "HTTP", "the Content-Type has capitals and a parameter",
+    "type-in-capitals": Fault("HTTP", "the Content-Type has capitals and a parameter",
         with_type("Application/JSON; charset=utf-8")),
-    "202-with-body": Fault(
-        "C24", "HTTP", "a notification is answered with 202 and a text",
+    "202-with-body": Fault("HTTP", "a notification is answered with 202 and a text",
         on_notifications(build_reply(202, "Accepted"))),
-    "204-for-202": Fault(
-        "C32", "HTTP", "a notification is answered with 204",
+    "204-for-202": Fault("HTTP", "a notification is answered with 204",
         on_notifications(MockReply(204))),
-    "200-for-202": Fault(
-        "C32", "HTTP", "a notification is answered with 200 and {}",
+    "200-for-202": Fault("HTTP", "a notification is answered with 200 and {}",
         on_notifications(build_reply(200, "{}", JSON_TYPE))),
-    "406": Fault(
-        "C80", "HTTP", "no Accept is good enough",
-        answer_with(406, "Not Acceptable")),
-    "no-answer": Fault(
-        "C27", "HTTP", "the connection is closed without an answer",
+    "406": Fault("HTTP", "no Accept is good enough", answer_with(406, "Not Acceptable")),
+    "no-answer": Fault("HTTP", "the connection is closed without an answer",
         on_requests(answer_raw(ConnectionAction.HANG_UP))),
-    "silence": Fault(
-        "C60", "HTTP", "no byte of an answer comes",
-        on_requests(answer_raw(FOR_EVER))),
-    "short-body": Fault(
-        "C38", "HTTP", "the body is shorter than its Content-Length",
+    "silence": Fault("HTTP", "no byte of an answer comes", on_requests(answer_raw(FOR_EVER))),
+    "short-body": Fault("HTTP", "the body is shorter than its Content-Length",
         on_requests(cut_body)),
     # of the finding out of versions
-    "discover-other-code": Fault(
-        "C40", "both", "server/discover is refused with -32602",
+    "discover-other-code": Fault("both", "server/discover is refused with -32602",
         refuse(INVALID_PARAMS, "Invalid params", "server/discover", status=200)),
-    "discover-400": Fault(
-        "C40", "HTTP", "server/discover is answered with 400 and a text",
+    "discover-400": Fault("HTTP", "server/discover is answered with 400 and a text",
         on_requests(answer_with(400, "Bad Request"), "server/discover")),
-    "discover-404": Fault(
-        "C40", "HTTP", "server/discover is answered with 404",
+    "discover-404": Fault("HTTP", "server/discover is answered with 404",
         on_requests(answer_with(404), "server/discover")),
-    "discover-405": Fault(
-        "C40", "HTTP", "server/discover is answered with 405",
+    "discover-405": Fault("HTTP", "server/discover is answered with 405",
         on_requests(answer_with(405), "server/discover")),
-    "discover-nothing": Fault(
-        "C40", "HTTP", "server/discover is answered with 200 and {}",
+    "discover-nothing": Fault("HTTP", "server/discover is answered with 200 and {}",
         refuse_body({}, 200, "server/discover")),
-    "discover-401": Fault(
-        "C44", "HTTP", "server/discover, and nothing else, wants a token",
+    "discover-401": Fault("HTTP", "server/discover, and nothing else, wants a token",
         on_requests(answer_with(401, "Unauthorized", WWW_Authenticate="Bearer"),
                     "server/discover")),
-    "discover-silent": Fault(
-        "C43", "stdio", "server/discover is never answered",
+    "discover-silent": Fault("stdio", "server/discover is never answered",
         on_requests(lambda reply, asked: reply._replace(parts=()), "server/discover")),
-    "discover-late": Fault(
-        "C43", "stdio", "server/discover is answered after initialize",
-        answer_late),
-    "legacy-versions": Fault(
-        "C49", "both", "server/discover names legacy versions only",
+    "discover-late": Fault("stdio", "server/discover is answered after initialize", answer_late),
+    "legacy-versions": Fault("both", "server/discover names legacy versions only",
         refuse_versions(["2025-11-25"])),
-    "no-versions": Fault(
-        "C49", "both", "server/discover names no versions",
-        refuse_versions([])),
-    "future-versions": Fault(
-        "C41", "both", "all versions but 2099-01-01 are refused",
+    "no-versions": Fault("both", "server/discover names no versions", refuse_versions([])),
+    "future-versions": Fault("both", "all versions but 2099-01-01 are refused",
         refuse(UNSUPPORTED_VERSION, "Unsupported protocol version",
                data={"supported": ["2099-01-01"], "requested": "2026-07-28"})),
-    "header-mismatch": Fault(
-        "C41", "HTTP", "a header is said to differ from the body",
+    "header-mismatch": Fault("HTTP", "a header is said to differ from the body",
         refuse(HEADER_MISMATCH, "Mcp-Method header does not match the body")),
-    "missing-capability": Fault(
-        "C41", "both", "a capability of the client is asked for",
+    "missing-capability": Fault("both", "a capability of the client is asked for",
         refuse(MISSING_CLIENT_CAPABILITY, "Missing required client capability",
                data={"requiredCapabilities": {"sampling": {}}})),
-    "unknown-version": Fault(
-        "C45", "both", "initialize is answered with 2099-01-01",
+    "unknown-version": Fault("both", "initialize is answered with 2099-01-01",
         be_legacy(change_result(lambda result: {**result, "protocolVersion": "2099-01-01"},
                                 "initialize"))),
-    "version-refused": Fault(
-        "C47", "HTTP", "the version that was agreed on is refused",
+    "version-refused": Fault("HTTP", "the version that was agreed on is refused",
         be_legacy(on_requests(answer_with(400, "Unsupported protocol version"), "tools/list",
                               "tools/call", "ping"))),
     # of legacy sessions
-    "session-lost": Fault(
-        "C54", "HTTP", "the session is unknown at once, each time",
+    "session-lost": Fault("HTTP", "the session is unknown at once, each time",
         with_session(lambda asked: True)),
-    "session-lost-once": Fault(
-        "C54", "HTTP", "each first request finds the session gone",
+    "session-lost-once": Fault("HTTP", "each first request finds the session gone",
         with_session(lambda asked: not asked.count)),
-    "session-in-small-letters": Fault(
-        "C53", "HTTP", "the header is mcp-session-id",
+    "session-in-small-letters": Fault("HTTP", "the header is mcp-session-id",
         with_session(lambda asked: False, "mcp-session-id")),
-    "get-404": Fault(
-        "C55", "HTTP", "a GET is answered with 404",
+    "get-404": Fault("HTTP", "a GET is answered with 404",
         be_legacy(on_http("GET", answer_with(404, "Not Found")))),
-    "get-text": Fault(
-        "C55", "HTTP", "a GET is answered with text/plain",
+    "get-text": Fault("HTTP", "a GET is answered with text/plain",
         be_legacy(on_http("GET", answer_with(200, "hello")))),
-    "get-empty": Fault(
-        "C55", "HTTP", "the stream of a GET ends at once, each time",
+    "get-empty": Fault("HTTP", "the stream of a GET ends at once, each time",
         be_legacy(on_http("GET", answer_with(200, b"", Content_Type=STREAM_TYPE)))),
-    "no-ping": Fault(
-        "C96", "both", "ping is an unknown method",
+    "no-ping": Fault("both", "ping is an unknown method",
         be_legacy(refuse(METHOD_NOT_FOUND, "Method not found", "ping", status=200))),
     # of the old transport
-    "no-endpoint": Fault(
-        "C26", "HTTP", "a GET opens a stream whose first event is no endpoint",
+    "no-endpoint": Fault("HTTP", "a GET opens a stream whose first event is no endpoint",
         be_of_old(b"event: hello\ndata: x\n\n")),
-    "endpoint-elsewhere": Fault(
-        "C23", "HTTP", "the event endpoint names another origin",
+    "endpoint-elsewhere": Fault("HTTP", "the event endpoint names another origin",
         be_of_old(b"event: endpoint\ndata: http://evil.example/m\n\n")),
-    "405": Fault(
-        "C26", "HTTP", "no method is allowed",
-        answer_with(405, "Method Not Allowed")),
+    "405": Fault("HTTP", "no method is allowed", answer_with(405, "Method Not Allowed")),
     # of redirects
-    "redirect-303": Fault(
-        "C62", "HTTP", "a POST is redirected with 303",
-        redirect(303, "/")),
-    "redirect-307": Fault(
-        "C62", "HTTP", "a POST is redirected with 307, to the same path and /",
+    "redirect-303": Fault("HTTP", "a POST is redirected with 303", redirect(303, "/")),
+    "redirect-307": Fault("HTTP", "a POST is redirected with 307, to the same path and /",
         redirect(307, "/")),
-    "redirect-elsewhere": Fault(
-        "C63", "HTTP", "a POST is redirected with 308 to another origin",
+    "redirect-elsewhere": Fault("HTTP", "a POST is redirected with 308 to another origin",
         redirect(308, "http://other.invalid/mcp")),
-    "redirect-loop": Fault(
-        "C63", "HTTP", "each redirect leads to another",
-        redirect(307, "")),
+    "redirect-loop": Fault("HTTP", "each redirect leads to another", redirect(307, "")),
     # of results
-    "asks-first": Fault(
-        "C51", "both", "a tool asks for a name before it answers",
+    "asks-first": Fault("both", "a tool asks for a name before it answers",
         on_requests(ask_first, "tools/call")),
-    "repeated-cursor": Fault(
-        "C72", "both", "the next page is always the same",
+    "repeated-cursor": Fault("both", "the next page is always the same",
         change_answer(spoil_pages, "tools/list")),
-    "bad-tools": Fault(
-        "C73", "both", "some tools have no name, or no schema that can be used",
+    "bad-tools": Fault("both", "some tools have no name, or no schema that can be used",
         add_tools(*BAD_TOOLS)),
-    "bad-parameters": Fault(
-        "C76", "both", "the x-mcp-header of some tools breaks the rules",
+    "bad-parameters": Fault("both", "the x-mcp-header of some tools breaks the rules",
         add_tools(*BAD_PARAMETERS)),
-    "foreign-schema": Fault(
-        "C102", "both", "a schema refers to another server",
+    "foreign-schema": Fault("both", "a schema refers to another server",
         add_tools(FOREIGN_SCHEMA)),
-    "terminal-codes": Fault(
-        "C122", "both", "a tool's name and text would command a terminal",
+    "terminal-codes": Fault("both", "a tool's name and text would command a terminal",
         add_tools(ODD_NAMES)),
-    "wrong-output": Fault(
-        "C77", "both", "structuredContent breaks the outputSchema",
+    "wrong-output": Fault("both", "structuredContent breaks the outputSchema",
         change_result(lambda result: {**result, "structuredContent": {"response": 5}},
                       "tools/call")),
-    "no-output": Fault(
-        "C77", "both", "structuredContent is missing",
+    "no-output": Fault("both", "structuredContent is missing",
         change_result(lambda result: {name: value for name, value in result.items()
                                       if name != "structuredContent"}, "tools/call")),
     # of authorization
-    "401": Fault(
-        "C117", "HTTP", "a token is wanted, without a challenge",
-        deny()),
-    "401-challenge": Fault(
-        "C118", "HTTP", "the challenge is the third of a list, oddly spaced",
+    "401": Fault("HTTP", "a token is wanted, without a challenge", deny()),
+    "401-challenge": Fault("HTTP", "the challenge is the third of a list, oddly spaced",
         deny('Negotiate, Basic realm="x, Bearer y", Bearer error="invalid_token", '
              'resource_metadata = "{origin}/.well-known/no"')),
-    "401-page": Fault(
-        "C118", "HTTP", "a token is wanted, by an HTML page",
-        deny(page=LOGIN_PAGE)),
-    "metadata-lies": Fault(
-        "C117", "HTTP", "the metadata is that of another resource",
+    "401-page": Fault("HTTP", "a token is wanted, by an HTML page", deny(page=LOGIN_PAGE)),
+    "metadata-lies": Fault("HTTP", "the metadata is that of another resource",
         deny("Bearer", document=lie_about_resource)),
-    "metadata-page": Fault(
-        "C120", "HTTP", "the metadata is an HTML page, with 200",
+    "metadata-page": Fault("HTTP", "the metadata is an HTML page, with 200",
         deny("Bearer", document=answer_with(200, LOGIN_PAGE, "text/html"))),
-    "metadata-500": Fault(
-        "C117", "HTTP", "the metadata cannot be had: HTTP 500",
+    "metadata-500": Fault("HTTP", "the metadata cannot be had: HTTP 500",
         deny("Bearer", document=answer_with(500, "Oops"))),
     # of what is no MCP server at all
-    "ssh": Fault(
-        "C125", "HTTP", "the port is that of SSH",
+    "ssh": Fault("HTTP", "the port is that of SSH",
         answer_raw(b"SSH-2.0-OpenSSH_9.6\r\n", 0.1, ConnectionAction.HANG_UP)),
-    "tarpit": Fault(
-        "C125", "HTTP", "the head of the answer comes a line at a time, and never ends",
+    "tarpit": Fault("HTTP", "the head of the answer comes a line at a time, and never ends",
         answer_raw(b"HTTP/1.1 200 OK\r\n", *(b"X-A: b\r\n", 0.1) * 50, FOR_EVER)),
-    "gzip-bomb": Fault(
-        "C125", "HTTP", "200 MiB come as 200 KiB of gzip",
-        on_requests(build_bomb)),
-    "200-for-all": Fault(
-        "C125", "HTTP", "everything is answered with 200 and {}",
+    "gzip-bomb": Fault("HTTP", "200 MiB come as 200 KiB of gzip", on_requests(build_bomb)),
+    "200-for-all": Fault("HTTP", "everything is answered with 200 and {}",
         answer_with(200, "{}", JSON_TYPE)),
     # of stdio
-    "junk-lines": Fault(
-        "C112", "stdio", "lines that are no messages go before each answer",
+    "junk-lines": Fault("stdio", "lines that are no messages go before each answer",
         send_first(JUNK_LINES)),
-    "bad-bytes": Fault(
-        "C110", "stdio", "a line that is no UTF-8 goes before each answer",
+    "bad-bytes": Fault("stdio", "a line that is no UTF-8 goes before each answer",
         send_first(b"\xff\n")),
-    "stderr-flood": Fault(
-        "C113", "stdio", "256 KiB go to standard error before each answer",
+    "stderr-flood": Fault("stdio", "256 KiB go to standard error before each answer",
         send_first(StderrOutput(b"x" * 262_144))),
-    "exit": Fault(
-        "C113", "stdio", "the server exits at the first call, with last words",
+    "exit": Fault("stdio", "the server exits when its tools are listed or called, with last words",
         send_first(StderrOutput(b"fatal: no such tool\n"), ConnectionAction.HANG_UP,
-                   methods=("tools/list",))),
-    "stays": Fault(
-        "C115", "stdio", "the server ends neither with its input nor by SIGTERM",
+                   methods=("tools/list", "tools/call"))),
+    "stays": Fault("stdio", "the server ends neither with its input nor by SIGTERM",
         send_first(ConnectionAction.STAY)),
 }
 
@@ -17643,7 +17564,7 @@ class HTTPTarget:
             headers = self._build_headers(find_json(asked.request_body))
             asked = asked._replace(method="POST")
         elif urllib.parse.urlsplit(asked.url).path != self._own_path:
-            url = urllib.parse.urljoin(url, "/" + asked.url.partition("://")[2].partition("/")[2])
+            url = urljoin(url, "/" + asked.url.partition("://")[2].partition("/")[2])
         given = {name.lower() for name in self._headers}
         headers = {**{name: value for name, value in headers.items()
                       if name.lower() not in given | _REQUEST_FRAMING}, **self._headers}
@@ -17745,6 +17666,15 @@ class Replayer:
                  for index, now in sorted(self._done.items())]
         return [one for one in found if not self._only or one.number in self._only]
 
+    def update(self, replayed: List[Replayed]) -> None:
+        """Put the answers that came now into the exchanges."""
+        for number, was, now in replayed:
+            if now is not None and is_of_http(now) == is_of_http(was):
+                now = self.carried.restore(now)
+                self._exchanges[number - 1] = now._replace(
+                    method=was.method, url=was.url, request_headers=was.request_headers,
+                    title=was.title)
+
     def _send(self, index: int) -> None:
         was = self._exchanges[index]
         self._done[index] = None                  # so that nothing sends it again meanwhile
@@ -17771,19 +17701,6 @@ class Replayer:
             if isinstance(value, dict) and "method" not in value and (
                     value.get("id") in asked[:count]):
                 self._send(index)
-
-
-def update_exchanges(exchanges: List[Exchange], replayed: List[Replayed], carried: Substitutions
-                     ) -> List[Exchange]:
-    """Return the exchanges of a transcript with the answers that came now."""
-    found = list(exchanges)
-    for number, was, now in replayed:
-        if now is not None and is_of_http(now) == is_of_http(was):
-            now = carried.restore(now)
-            found[number - 1] = was._replace(request_body=now.request_body, **{
-                name: getattr(now, name)
-                for name in ("status", "headers", "answer", "size", "is_stream", "error")})
-    return found
 
 
 # ---- between a client and what answers it
@@ -17850,11 +17767,6 @@ class ReplyService(ThreadedServer):
         """Free the address; what is being answered is given up."""
         self.stopped.set()
         super().stop(seconds)
-
-    def http_date(self) -> str:
-        """Return the Date of an answer."""
-        import email.utils
-        return email.utils.formatdate(usegmt=True)
 
     def is_answered(self, question_id: Any) -> bool:
         """Return whether a client has answered a question."""
@@ -17929,7 +17841,7 @@ class MockService(ReplyService):
         reply = self._spoiler.answer(MockRequest(head.method, head.target, head.headers, value))
         if reply.is_raw:
             handler.close_connection = True
-        parts = format_reply(reply, self.http_date())
+        parts = format_reply(reply, handler.date_time_string())
         handler.send_parts(islice(parts, 1) if head.method == "HEAD" else parts)
 
 
@@ -18132,7 +18044,7 @@ class Relay:
         """Send the end of an answer, or close the connection where it has none."""
         if self._response is None:
             reply = build_reply(502, f"mcpkit record: {now.error}", Connection="close")
-            self._handler.send_parts(format_reply(reply, self._service.http_date()))
+            self._handler.send_parts(format_reply(reply, self._handler.date_time_string()))
             return
         self._held += b"0\r\n\r\n" if self._is_chunked and not now.error else b""
         self._handler.close_connection |= bool(now.error)
@@ -18157,7 +18069,7 @@ class Relay:
         if length is not None and response.headers.keys().isdisjoint(
                 {"content-encoding", "transfer-encoding"}):
             lines.append(f"Content-Length: {length}")
-        elif response.status not in BODILESS:
+        elif response.status not in BODILESS and not self._handler.omits_body:
             self._is_chunked = True
             lines.append("Transfer-Encoding: chunked")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
@@ -18297,8 +18209,10 @@ def run_replay(options: Any) -> int:
     found = [(one, None if one.now is None else compare_answers(one.was, one.now, is_ignored))
              for one in replayed]
     if options.update:
-        write_file(options.file, format_transcript(update_exchanges(
-            exchanges, replayed, replayer.carried), options.hidden) + "\n")
+        replayer.update(replayed)
+        text = update_transcript(read_input("@" + options.file), exchanges, options.hidden)
+        write_file(options.file + ".new", text)
+        os.replace(options.file + ".new", options.file)
     print_replay(found, options)
     return 1 if any(differences for _, differences in found) else 0
 
@@ -18387,11 +18301,11 @@ def run_mock(options: Any) -> int:
 def print_faults(as_json: bool) -> int:
     """Print the faults that a mock can have."""
     if as_json:
-        print_json([{"name": name, "case": fault.case, "where": fault.where,
-                     "meaning": fault.meaning} for name, fault in FAULTS.items()])
+        print_json([{"name": name, "where": fault.where, "meaning": fault.meaning}
+                    for name, fault in FAULTS.items()])
         return 0
     for name, fault in FAULTS.items():
-        print_text(f"{name:<25} {fault.case:<5} {fault.where:<6} {fault.meaning}")
+        print_text(f"{name:<25} {fault.where:<6} {fault.meaning}")
     return 0
 
 
@@ -18447,7 +18361,7 @@ add_command(
            help="one of them (none given: of all) at this rate: 0.1, one in ten"),
     option("--seed", type=int, metavar="N", help="of the chance at that rate"),
     option("--list-faults", action="store_true",
-           help="print each fault, its case, where it is, and what it does"),
+           help="print each fault, where it is, and what it does"),
     option("--json", action="store_true", help="the list as a JSON document"),
     examples=("mock pong.http", "mock pong.http --stdio", "mock --fault crlf,other-events",
               "mock pong.http --fault-rate 0.1 --seed 7", "mock --list-faults"))
