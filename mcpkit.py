@@ -12998,28 +12998,22 @@ def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> Cli
     return ClientIdentity(client_id, secret, method, redirect_uri)
 
 
-def _present_none(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id}
-
-
-def _present_post(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id, "client_secret": client.client_secret or ""}
-
-
-def _present_basic(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
-    return {"Authorization": "Basic " + base64.b64encode(pair.encode("ascii")).decode("ascii")}, {}
-
-
-def _present_assertion(client: ClientIdentity, assertion: str) -> Tuple[Headers, dict]:
-    return {}, {"client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
-                "client_assertion": assertion}
-
-
 # A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
 CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
-    "none": _present_none, "client_secret_post": _present_post,
-    "client_secret_basic": _present_basic, "private_key_jwt": _present_assertion}
+    "none": lambda client, assertion: ({}, {"client_id": client.client_id}),
+    "client_secret_post": lambda client, assertion: ({}, {
+        "client_id": client.client_id, "client_secret": client.client_secret or ""}),
+    "client_secret_basic": lambda client, assertion: (
+        {"Authorization": f"Basic {build_basic(client)}"}, {}),
+    "private_key_jwt": lambda client, assertion: ({}, {
+        "client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
+        "client_assertion": assertion})}
+
+
+def build_basic(client: ClientIdentity) -> str:
+    """Return the credentials of a client for the scheme Basic."""
+    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
+    return base64.b64encode(pair.encode("ascii")).decode("ascii")
 
 
 # ---- forms and queries. Spec: RFC 6749, appendix B.
@@ -13718,54 +13712,47 @@ class TokenExchange:
 
 # ---- the way to the browser and back
 
+class RedirectHandler(http.server.BaseHTTPRequestHandler):
+    """Takes the one GET that matters; a browser asks for icons, too."""
+
+    timeout = 10.0
+
+    def handle(self) -> None:
+        """Serve a browser, which may hang up at any time."""
+        with contextlib.suppress(OSError):
+            super().handle()
+
+    def do_GET(self) -> None:
+        """Take the answer of the login, and tell the person what to do next."""
+        is_answer = self.path.partition("?")[0] == REDIRECT_PATH
+        body = b"You can close this page: the rest happens where you started the login.\n"
+        self.send_response(200 if is_answer else 404)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(body) if is_answer else 0))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if is_answer:
+            self.wfile.write(body)
+            self.server.answers.put(self.path)    # type: ignore[attr-defined]
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: the path holds the code."""
+
+
 class RedirectListener:
     """Waits on this machine for the browser to come back from a login. Spec: RFC 8252, 7.3."""
 
     def __init__(self, wanted_uri: Optional[str] = None):
-        import queue
-        self._answers: queue.Queue = queue.Queue()
         port = urllib.parse.urlsplit(wanted_uri).port if wanted_uri else None
+        make, address = http.server.ThreadingHTTPServer, "127.0.0.1"
         try:
-            self._server = self._open_server(port or 0)
+            self._server: Any = make((address, port or 0), RedirectHandler)
         except OSError:                           # taken: another one means another registration
-            self._server = self._open_server(0)
-        self.redirect_uri = f"http://127.0.0.1:{self._server.server_address[1]}{REDIRECT_PATH}"
+            self._server = make((address, 0), RedirectHandler)
+        self._server.answers = queue.SimpleQueue()
+        self.redirect_uri = f"http://{address}:{self._server.server_address[1]}{REDIRECT_PATH}"
         threading.Thread(target=self._server.serve_forever, args=(STOP_LOOK_SECONDS,),
                          daemon=True).start()
-
-    def _open_server(self, port: int) -> Any:
-        from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-        answers = self._answers
-
-        class Handler(BaseHTTPRequestHandler):
-            """Takes the one GET that matters; a browser asks for icons, too."""
-
-            timeout = 10.0
-
-            def handle(self) -> None:
-                """Serve a browser, which may hang up at any time."""
-                with contextlib.suppress(OSError):
-                    super().handle()
-
-            def do_GET(self) -> None:
-                """Take the answer of the login, and tell the person what to do next."""
-                is_answer = self.path.partition("?")[0] == REDIRECT_PATH
-                body = b"You can close this page: the rest happens where you started the login.\n"
-                self.send_response(200 if is_answer else 404)
-                self.send_header("Content-Type", "text/plain; charset=utf-8")
-                self.send_header("Content-Length", str(len(body) if is_answer else 0))
-                self.send_header("Connection", "close")
-                self.end_headers()
-                if is_answer:
-                    self.wfile.write(body)
-                    answers.put(self.path)
-
-            def log_message(self, *_: Any) -> None:
-                """Log nothing: the path holds the code."""
-
-        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        server.daemon_threads = True
-        return server
 
     def __enter__(self) -> RedirectListener:
         return self
@@ -13776,12 +13763,11 @@ class RedirectListener:
 
     def authorize(self, url: str) -> str:
         """Open the browser at a URL, and return the one to which it was sent back."""
-        import queue
         import webbrowser
         log_line(f"mcpkit: log in with your browser: {url}")
         webbrowser.open(url)
         try:
-            return self._answers.get(timeout=LOGIN_SECONDS)
+            return self._server.answers.get(timeout=LOGIN_SECONDS)
         except queue.Empty:
             raise TransportError(f"nobody has logged in for {LOGIN_SECONDS:g} s",
                                  timed_out=True) from None
@@ -13849,13 +13835,14 @@ class TokenFile:
     def _write(self, data: bytes) -> None:
         new = f"{self._path}.{os.getpid()}.new"
         try:
-            with open_private(new) as file:
-                file.truncate()
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, self._path)
-        except OSError:                           # a full disk, say: the old file is as it was
+            with explaining_write(self._path):
+                with open_private(new) as file:
+                    file.truncate()
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(new, self._path)
+        except UsageError:                        # a full disk, say: the old file is as it was
             with contextlib.suppress(OSError):
                 os.unlink(new)
             raise
@@ -13881,15 +13868,23 @@ def lock_path(path: str) -> Iterator[None]:
     written.
     """
     deadline = time.monotonic() + LOCK_SECONDS
-    try:
+    with explaining_write(path):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
-        with open_private(path + ".lock") as lock:
-            while not _try_lock(lock):
-                if time.monotonic() > deadline:
-                    raise TransportError(f"another process has kept {path} locked for "
-                                         f"{LOCK_SECONDS:g} s", timed_out=True)
-                time.sleep(0.05)
-            yield                                 # closing the file lets go
+        lock = open_private(path + ".lock")
+    with lock:                                    # closing the file lets go
+        while not _try_lock(lock):
+            if time.monotonic() > deadline:
+                raise TransportError(f"another process has kept {path} locked for "
+                                     f"{LOCK_SECONDS:g} s", timed_out=True)
+            time.sleep(0.05)
+        yield
+
+
+@contextlib.contextmanager
+def explaining_write(path: str) -> Iterator[None]:
+    """Raise UsageError for what goes wrong in the block when a file is written."""
+    try:
+        yield
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -13930,8 +13925,9 @@ class Signer:
             path, may_make = os.path.join(folder, "key.pem"), True
         self._path = path
         if may_make and not os.path.exists(path):
-            with open_private(path) as file:
-                file.write(self._run("ecparam", "-name", "prime256v1", "-genkey", "-noout"))
+            key = self._run("ecparam", "-name", "prime256v1", "-genkey", "-noout")
+            with explaining_write(path), open_private(path) as file:
+                file.write(key)
         if not os.path.isfile(path):
             raise UsageError(f"there is no key file {path}")
         if os.name == "posix" and os.stat(path).st_mode & 0o077:

@@ -12675,6 +12675,24 @@ def test_without_the_openssl_program_a_signature_is_a_plain_error(monkeypatch):
         mcpkit.OAuth(key_file="key.pem")
 
 
+def test_an_error_of_the_network_stays_one_while_the_tokens_are_locked(tmp_path):
+    with pytest.raises(ConnectionResetError):
+        with mcpkit.TokenFile(str(tmp_path / "tokens.json")).locked():
+            raise ConnectionResetError
+
+
+@needs_signals
+def test_a_key_that_openssl_does_not_make_leaves_no_file_behind(tmp_path, monkeypatch):
+    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
+    (tmp_path / "openssl").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "openssl").chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        with pytest.raises(UsageError, match="openssl ecparam failed"):
+            store.open_signer()
+    assert store.open_signer().public_jwk["crv"] == "P-256"
+
+
 # =============================================================================================
 # 25. CONFIGURATION FILES
 # =============================================================================================
