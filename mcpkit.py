@@ -9211,11 +9211,11 @@ class Client:
             headers = self._session.build_headers({"method": "listen"})
 
         def end(error: Optional[Exception]) -> None:
-            stream.set()
             if self._stream is stream:
                 self._stream = None
             for listener in tuple(self._listeners):
                 listener.end(error)
+            stream.set()
 
         waits = self._waits(LISTEN_SECONDS)
         self._run_aside(lambda: transport.listen(headers, waits, self._take, stream.set), end)

@@ -7139,105 +7139,776 @@ def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
 # =============================================================================================
 # 17. CLIENT
 # =============================================================================================
-def test_c72_a_cursor_that_comes_again_ends_the_list():
+def modern_peer(asked, **answers):
+    """Answer as a modern server does; `answers` by method with slashes as underscores."""
+    method = asked.message.get("method", asked.method)
+    if method == "server/discover":
+        return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
+                                          "capabilities": {"tools": {}}}))
+    return answers[method.replace("/", "_")](asked)
+
+
+def answer_with(value):
+    """Return what answers each request of a scripted peer with a result."""
+    return lambda asked: http_answer(result(asked, value))
+
+
+@contextlib.contextmanager
+def open_scripted(era="legacy", serve=None, timeout=WAIT, **options):
+    """Yield a scripted peer of an era and a Client of it; `options` of both."""
+    answers = {name: options.pop(name) for name in list(options) if callable(options[name])
+               and not name.startswith("on_")}
+    answer = legacy_peer if era == "legacy" else modern_peer
+    with Peer(serve or (lambda asked: answer(asked, **answers))) as peer:
+        with Client(peer.url, era=era, timeout=timeout, **options) as client:
+            yield peer, client
+
+
+# ---- everything, in each era and on each carrier
+
+def inspect_source(function):
+    import inspect
+    return inspect.getsource(function)
+
+
+CARRIERS = {"HTTP": {}, "HTTP with sessions": {"sessions": True},
+            "HTTP with streams only": {"stream": "always"}, "stdio": None}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
+@cases(CARRIERS)
+def test_every_feature_works_in_every_era_on_every_carrier(era, case, tmp_path):
+    told = []
+    with contextlib.ExitStack() as stack:
+        if case is not None:
+            target = stack.enter_context(mcpkit.HTTPService(build_sample_server(**case), port=0)).url
+        else:
+            (tmp_path / "sample.py").write_text(
+                "import sys, typing\nfrom mcpkit import *\n" + inspect_source(build_sample_server)
+                + "\nserver = build_sample_server()\n")
+            target = [*PROGRAM, "serve", str(tmp_path / "sample.py"), "--stdio"]
+        client = stack.enter_context(Client(
+            target, era=era, timeout=WAIT,
+            on_notification=lambda method, params: told.append(method)))
+        assert client.server_info == {"name": "sample", "version": "1.2.3"}
+        assert client.list_tools()[0]["name"] == "add"
+        assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
+        assert client.call_tool("fail")["isError"] is True
+        assert find_refusal(client.call_tool, "nope") == -32602
+        client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
+        assert told.count("notifications/progress") == 2
+        assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
+        assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
+        item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
+        assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
+        assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
+        assert client.list_prompts()[0]["arguments"][0]["required"] is True
+        ref = {"type": "ref/prompt", "name": "greet"}
+        assert client.complete(ref, "name", "G")["values"] == ["Grace"]
+        client.ping()
+    assert find_refusal(client.complete, ref, "name", "G") is None or client.era is None
+
+
+TALKING_SERVER = '''
+from mcpkit import Context, Server
+
+server = Server("talking", sessions=True)
+
+@server.tool
+def ask(ctx: Context) -> str:
+    ctx.log("debug", "not wanted")
+    form = {"type": "object", "properties": {"name": {"type": "string"}}}
+    parts = [ctx.elicit("Name?", form).content["name"], ctx.sample("Say it")["content"]["text"],
+             ctx.roots()[0]["uri"]]
+    ctx.log("info", "asked")
+    ctx.progress(1, 2, "half")
+    return ", ".join(parts)
+
+@server.tool
+def change() -> None:
+    server.add_tool(lambda: None, name="new")
+    server.remove_tool("new")
+    server.resource_updated("talk:state")
+
+@server.resource("talk:state")
+def state():
+    return "x"
+'''
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("carrier", ["HTTP", "stdio"])
+def test_a_client_answers_listens_and_is_told_alike_everywhere(era, carrier, tmp_path):
+    (tmp_path / "server.py").write_text(TALKING_SERVER)
+    command = [*PROGRAM, "serve", str(tmp_path / "server.py")]
+    logged, progress = [], []
+    with contextlib.ExitStack() as stack:
+        target = [*command, "--stdio"] if carrier == "stdio" else stack.enter_context(
+            run_server(*command, "--port", "0"))
+        client = stack.enter_context(Client(
+            target, era=era, timeout=WAIT, on_elicit=lambda form: {"name": "Ada"},
+            on_sample=lambda request: "hello", on_roots=lambda: ["file:///w"],
+            on_log=lambda *entry: logged.append(entry)))
+        changes = stack.enter_context(contextlib.closing(
+            client.listen(tools=True, uris=["talk:state"])))
+        told = set()
+
+        def listen_for_both():
+            while len(told) < 2:
+                told.add(next(changes)[0])
+
+        thread = threading.Thread(target=listen_for_both)
+        thread.start()
+        while thread.is_alive():                   # until the server knows that we listen
+            assert client.list_tools()[0]["name"] == "ask"
+            client.call_tool("change")
+            thread.join(0.05)
+        answer = client.call_tool("ask", on_progress=lambda *report: progress.append(report))
+    assert answer["content"][0]["text"] == "Ada, hello, file:///w"
+    assert told == {"notifications/tools/list_changed", "notifications/resources/updated"}
+    assert logged == [("info", "asked", None)] and progress == [(1, 2, "half")]
+
+
+# ---- lists and results
+
+@table("pages, items, warning", {
+    "an empty cursor is a cursor": ([([1], ""), ([2], None)], [1, 2], None),
+    "C72 a cursor comes again": ([([1], "x"), ([2], "x")], [1, 2], "came a second time"),
+    "no end": ([([number], str(number)) for number in range(9)], [0, 1, 2],
+               "only the first 3 pages were read"),
+    "an odd cursor": ([([1], 5)], [1], None)})
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_list_is_read_to_its_end_or_a_limit_with_a_warning(era, pages, items, warning,
+                                                             monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_PAGES", 3)
+    sent = iter(pages)
+
     def answer(asked):
-        return http_answer(result(asked, {"tools": [{"name": "t"}], "nextCursor": "same"}))
+        prompts, cursor = next(sent)
+        return http_answer(result(asked, {"prompts": prompts, "nextCursor": cursor}))
 
-    with Peer(lambda asked: legacy_peer(asked, tools_list=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert len(client.list_tools()) == 2
-
-
-def test_an_empty_cursor_is_a_cursor():
-    pages = iter([{"tools": [1], "nextCursor": ""}, {"tools": [2]}])
-    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(
-            result(asked, next(pages))))) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert client.list_tools() == [1, 2]
-    assert peer.asked[3].message["params"] == {"cursor": ""}
+    with open_scripted(era, prompts_list=answer) as (peer, client):
+        assert client.list_prompts() == items
+    assert [warning in text for text in client.warnings] == [True] * (warning is not None)
+    sent_cursors = [asked.message["params"].get("cursor") for asked in peer.asked
+                    if asked.message.get("method") == "prompts/list" and "params" in asked.message]
+    assert sent_cursors[-1:] == [pages[len(items) - 2][1]] * (len(items) > 1) or era == "modern"
 
 
-def test_a_legacy_server_that_pings_is_answered():
-    def answer(asked):
-        yield from stream_answer(event({"jsonrpc": "2.0", "id": "p", "method": "ping"}),
-                                 event({"jsonrpc": "2.0", "id": "q", "method": "roots/list"}))
-        while not any(asked.message.get("id") == "q" for asked in peer.asked):
-            OPEN_END.wait(0.01)
-        yield event(result(asked, {"ok": 1}))
-
-    def serve(asked):
-        if "method" not in asked.message and asked.message:
-            return http_answer(b"", "202 Accepted")
-        return legacy_peer(asked, x_y=answer)
-
-    with Peer(serve) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
-        assert client.request("x/y") == {"ok": 1}
-    replies = {asked.message["id"]: asked.message for asked in peer.asked
-               if "method" not in asked.message and asked.message}
-    assert replies["p"]["result"] == {} and replies["q"]["error"]["code"] == -32601
+@table("value, warning", {
+    "C77 an error without structured content": ({"content": [], "isError": True}, None),
+    "C77 the wrong type": ({"content": [], "structuredContent": {"n": "x"}}, "/n"),
+    "C77 none at all": ({"content": []}, "structuredContent is missing"),
+    "a right one": ({"content": [], "structuredContent": {"n": 1}}, None)})
+def test_c77_a_result_that_breaks_its_schema_is_returned_with_a_warning(value, warning):
+    tool = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {
+        "type": "object", "properties": {"n": {"type": "integer"}}}}
+    with open_scripted("modern", tools_list=answer_with({"tools": [tool]}),
+                       tools_call=answer_with(value)) as (_, client):
+        client.list_tools()
+        assert client.call_tool("t") == value
+    assert [warning in text for text in client.warnings] == [True] * bool(warning)
 
 
-@pytest.mark.parametrize("status, body", [("204 No Content", b""), ("200 OK", b""),
-                                          ("200 OK", b"{}"), ("202 Accepted", b"Accepted")])
+@table("properties", {
+    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
+    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
+                                         "b": {"type": "string", "x-mcp-header": "a"}},
+    "C76 inside items": {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}},
+    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
+    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
+    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}}})
+def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(properties):
+    schema = {"type": "object", "properties": properties}
+    tools = [{"name": "bad", "inputSchema": schema},
+             {"name": "good", "inputSchema": {"type": "object"}}]
+    with open_scripted("modern", tools_list=answer_with({"tools": tools})) as (_, client):
+        assert [tool["name"] for tool in client.list_tools()] == ["good"]
+        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
+    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
+        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
+
+
+@table("arguments, mirrored", {
+    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
+    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
+                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
+    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}), "nothing": ({}, {}),
+    "C76 an integer beyond 53 bits": ({"count": 2 ** 53}, None)})
+def test_c76_arguments_that_headers_repeat_are_sent_and_checked(arguments, mirrored):
+    server, seen = Server("x"), []
+
+    @server.tool(input_schema={"type": "object", "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "count": {"type": "integer", "x-mcp-header": "Count"},
+        "deep": {"type": "object", "properties": {
+            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
+    def look(ctx: Context, **arguments):
+        seen.append({name: value for name, value in ctx.headers.items()
+                     if name.startswith("mcp-param-")})
+
+    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
+        client.list_tools()
+        if mirrored is None:
+            with pytest.raises(UsageError, match="53-bit"):
+                client.call_tool("look", arguments)
+            return
+        assert "isError" not in client.call_tool("look", arguments)
+        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
+                             Mcp_Param_Region="elsewhere")
+    assert seen == [mirrored]
+    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
+
+
+@contextlib.contextmanager
+def untouched_port():
+    """Yield a port, and assert at the end that nobody has connected to it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_c102_a_reference_to_the_network_is_never_followed_but_found():
+    with untouched_port() as port:
+        schema = {"type": "object", "properties": {
+            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
+        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
+        with open_scripted(
+                tools_list=answer_with({"tools": tools}),
+                tools_call=answer_with({"content": [], "structuredContent": {"a": 1}})
+                ) as (peer, client):
+            assert client.list_tools() == tools
+            assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
+            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
+            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
+        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
+            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
+    faults = [check["message"] for check in checks if check["id"] == "legacy-tool"]
+    assert len(faults) == 1 and "inputSchema that cannot be used" in faults[0]
+
+
+@table("code, method, use", {
+    "C96 no ping": (-32601, "ping", Client.ping),
+    "C98 not there": (-32602, "resources/read", lambda client: client.read_resource("a://b")),
+    "C98 not there, of old": (-32002, "resources/read", lambda client: client.read_resource("a://b"))})
+def test_an_error_of_the_server_is_the_callers_but_for_a_ping(code, method, use):
+    def refuse(asked):
+        return error_answer(code, request_id=asked.message["id"], message="not there")
+
+    with open_scripted(**{method.replace("/", "_"): refuse}) as (peer, client):
+        assert find_refusal(use, client) == (None if method == "ping" else code)
+        if method != "ping":
+            assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
+
+
+# ---- notifications, questions, and who is called back
+
+@table("status, body", {"204": ("204 No Content", b""), "200": ("200 OK", b""),
+                        "an object": ("200 OK", b"{}"), "202": ("202 Accepted", b"Accepted")})
 def test_c32_a_notification_may_be_answered_in_other_ways_than_202(status, body):
     def answer(asked):
         if asked.message.get("method", "").startswith("notifications/"):
             return http_answer(body, status)
         return legacy_peer(asked)
 
-    with Peer(answer) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert client.list_tools() == []
+    with open_scripted(serve=answer) as (peer, client):
+        assert client.list_tools() == []
         noted = [check for check in mcpkit.probe(peer.url, era="legacy")["checks"]
                  if check["id"].endswith("notification-status")]
-    if status.startswith("202"):
-        assert noted == []
+    assert [f"HTTP {status[:3]}" in check["message"] and "should be 202" in check["hint"]
+            for check in noted] == [True] * (status[:3] != "202")
+
+
+SERVER_PING = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+
+
+@pytest.mark.parametrize("refusal", [None, b"", http_answer(b"{"), http_answer(b"", "500 Broken")])
+def test_a_legacy_server_that_pings_is_answered_and_its_refusal_costs_nothing(refusal):
+    replies = queue.Queue()
+
+    def serve(asked):
+        if asked.message and "method" not in asked.message:
+            replies.put(asked.message)
+            return http_answer(b"", "202 Accepted") if refusal is None else refusal
+        return legacy_peer(asked, x_y=lambda asked: stream_answer(
+            event(SERVER_PING), event(result(asked, {"ok": 1}))))
+
+    with open_scripted(serve=serve) as (_, client):
+        assert client.request("x/y") == {"ok": 1}
+    assert replies.get(timeout=WAIT) == {"jsonrpc": "2.0", "id": "p", "result": {}}
+
+
+def test_a_request_of_a_modern_server_is_ignored_since_it_may_send_none():
+    with open_scripted("modern", x_y=lambda asked: stream_answer(
+            event(SERVER_PING), event(result(asked, {"ok": 1})))) as (peer, client):
+        assert client.request("x/y") == {"ok": 1}
+    assert peer.methods == ["server/discover", "x/y"]
+
+
+def test_a_legacy_server_may_ask_on_the_stream_that_belongs_to_no_call():
+    called, replies = threading.Event(), queue.Queue()
+
+    def ask_later(asked):
+        yield from stream_answer()
+        if called.wait(WAIT):
+            yield event({"jsonrpc": "2.0", "id": 7, **FORM})
+        OPEN_END.wait(WAIT)
+
+    def serve(asked):
+        if asked.message and "method" not in asked.message:
+            replies.put(asked.message)
+            return http_answer(b"", "202 Accepted")
+        if asked.message.get("method") == "x/y":
+            called.set()
+        return legacy_peer(asked, GET=ask_later, x_y=lambda asked: http_answer(
+            result(asked, {"got": replies.get(timeout=WAIT)["result"]})))
+
+    with open_scripted(serve=serve, on_elicit=lambda params: {}) as (peer, client):
+        assert client.request("x/y")["got"] == {"action": "accept", "content": {"d": 5}}
+    assert peer.methods[:3] == ["initialize", "notifications/initialized", "GET"]
+
+
+def test_a_server_without_such_a_stream_is_used_all_the_same():
+    with open_scripted(on_roots=list) as (peer, client):
+        assert client.list_tools() == []
+    assert peer.methods == ["initialize", "notifications/initialized", "GET", "tools/list"]
+
+
+def test_a_server_that_asks_for_ever_is_left_after_some_rounds(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_ROUNDS", 3)
+    with open_scripted("modern", on_roots=list, tools_call=answer_with({
+            "resultType": "input_required", "inputRequests": {"q": FOLDERS}})) as (peer, client):
+        with pytest.raises(ProtocolError, match="asked 3 times, and gave no result"):
+            client.call_tool("t")
+    assert peer.methods.count("tools/call") == 3
+
+
+NOISY_CHILD = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    token = message["params"].get("_meta", {}).get("progressToken")
+    print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+        "progressToken": token, "progress": 1}}), flush=True)
+    result = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("carrier", ["HTTP", "stdio"])
+def test_what_a_callback_raises_is_logged_and_ends_nothing_on_any_carrier(carrier, capfd):
+    def report(asked):
+        token = asked.message["params"]["_meta"]["progressToken"]
+        notice = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+            "progressToken": token, "progress": 1}}
+        return stream_answer(event(notice), event(result(asked, {"protocolVersion": 1})))
+
+    with Peer(lambda asked: legacy_peer(asked, x_y=report)) as peer:
+        target = peer.url if carrier == "HTTP" else [sys.executable, "-c", NOISY_CHILD]
+        with Client(target, era="legacy", timeout=WAIT,
+                    on_notification=lambda *_: raise_it(KeyError("of on_notification"))) as client:
+            assert "protocolVersion" in client.request("x/y", {}, on_progress=lambda *_: raise_it(
+                KeyError("of on_progress")))
+    logged = capfd.readouterr().err
+    assert "of on_progress" in logged and "of on_notification" in logged
+
+
+# ---- streams: what breaks off, what is listened to
+
+def test_c56_a_legacy_stream_that_breaks_off_is_gone_on_with_after_its_retry():
+    def resume(asked):
+        return stream_answer(b"id: e2\n" + event({"jsonrpc": "2.0", "id": 2, "result": {"ok": 1}}))
+
+    with Peer(lambda asked: legacy_peer(asked, session="s", GET=resume, x_y=lambda asked: (
+            stream_answer(b"id: e1\nretry: 50\ndata:\n\n")))) as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            started = time.monotonic()
+            assert client.request("x/y") == {"ok": 1}
+            assert time.monotonic() - started >= 0.05       # the one time that is a rule
+    get = next(asked for asked in peer.asked if asked.method == "GET")
+    assert get.headers["last-event-id"] == "e1" and get.headers["mcp-session-id"] == "s"
+    assert get.headers["accept"] == "text/event-stream"
+
+
+@table("answer, times, words", {
+    "C55 refused": (lambda asked: http_answer(b"", "405 Method Not Allowed"), 1, "HTTP 405"),
+    "C55 not there": (lambda asked: http_answer(b"", "404 Not Found"), 1, "HTTP 404"),
+    "C55 no stream": (lambda asked: http_answer(b"hello", "200 OK", "text/plain"), 1,
+                      "text/plain: hello"),
+    "C55 an end at once, every time": (lambda asked: stream_answer(), 5, "ended before"),
+    "an answer cut off, every time": (lambda asked: stream_answer()[:1], 5, "ended before"),
+    "C56 a modern stream": (None, 0, "ended before the response to request 2")})
+def test_c55_a_stream_is_asked_for_again_so_many_times_only(answer, times, words, monkeypatch):
+    monkeypatch.setattr(mcpkit, "RESUME_LEAST_SECONDS", 0.001)
+    with open_scripted("legacy" if answer else "modern", GET=answer or len, x_y=lambda asked: (
+            stream_answer(b"id: e1\nretry: 0\ndata:\n\n"))) as (peer, client):
+        with pytest.raises(MCPKitError, match=re.escape(words)):
+            client.request("x/y")
+    assert peer.methods.count("GET") == times
+
+
+def test_a_call_that_gets_no_answer_in_time_is_cancelled():
+    with open_scripted(x_y=lambda asked: stay_open(), timeout=0.2) as (peer, client):
+        with pytest.raises(TransportError, match="headers received") as error:
+            client.request("x/y")
+    assert error.value.timed_out
+    notice = peer.asked[-1].message
+    assert (notice["method"], notice["params"]["requestId"]) == ("notifications/cancelled", 2)
+
+
+PROGRESS_SERVER = """
+import json, sys, threading
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = {"jsonrpc": "2.0", "id": message.get("id")}
+    if message["method"] == "initialize":
+        answer["result"] = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    elif message["method"] == "work":
+        for number in range(8):
+            threading.Event().wait(0.1)
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                "progressToken": message["params"]["_meta"]["progressToken"],
+                "progress": number}}), flush=True)
+        answer["result"] = {"ok": 1}
     else:
-        assert f"HTTP {status[:3]}" in noted[0]["message"] and "should be 202" in noted[0]["hint"]
+        continue
+    print(json.dumps(answer), flush=True)
+"""
 
 
-def test_c65_loopback_is_never_proxied_and_no_proxy_is_honoured(pong, monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    with Client(pong.url, timeout=WAIT) as client:
-        assert client.era == "modern"
-    monkeypatch.setenv("no_proxy", "")
-    with pytest.raises(mcpkit.TransportError, match="refused|reached"):
-        Client("http://mcp.invalid/mcp", timeout=WAIT).connect()
+def test_c59_progress_resets_the_limit_of_silence_on_stdio_but_not_the_one_in_all():
+    heard, command = [], [sys.executable, "-c", PROGRESS_SERVER]
+    with Client(command, era="legacy", timeout=0.5) as client:
+        assert client.request("work", {}, on_progress=lambda *report: heard.append(
+            report[0])) == {"ok": 1}
+        assert heard == list(range(8))
+    with Client(command, era="legacy", timeout=0.5, max_time=0.6) as client:
+        with pytest.raises(TransportError):
+            client.request("work", {}, on_progress=lambda *report: None)
 
 
-def test_a_proxy_of_the_environment_is_used(monkeypatch):
-    with Peer(lambda asked: legacy_peer(asked)) as proxy:
-        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+def updated(uri):
+    return event({"jsonrpc": "2.0", "method": "notifications/resources/updated",
+                  "params": {"uri": uri}})
+
+
+def test_a_legacy_listener_opens_its_stream_then_subscribes_and_leaves_as_it_came():
+    subscribed = threading.Event()
+
+    def notify(asked):
+        yield from stream_answer()
+        if subscribed.wait(WAIT):                  # odd notices are none that are waited for
+            yield from map(updated, ([], {}, None, 5, "b:", "a:"))
+        OPEN_END.wait(WAIT)
+
+    def subscribe(asked):
+        subscribed.set()
+        return http_answer(result(asked, {}))
+
+    with open_scripted(GET=notify, resources_subscribe=subscribe,
+                       resources_unsubscribe=answer_with({})) as (peer, client):
+        with contextlib.closing(client.listen(uris=["a:"])) as changes:
+            assert next(changes) == ("notifications/resources/updated", {"uri": "a:"})
+        assert client.list_tools() == []
+    assert peer.methods == ["initialize", "notifications/initialized", "GET", "resources/subscribe",
+                            "resources/unsubscribe", "tools/list"]
+
+
+def test_a_legacy_server_without_a_stream_cannot_be_listened_to():
+    with open_scripted() as (peer, client), pytest.raises(ProtocolError, match="HTTP 404"):
+        next(client.listen(tools=True, uris=["a:"]))
+    assert "resources/subscribe" not in peer.methods
+
+
+def test_what_a_server_will_not_tell_is_a_warning():
+    def answer(asked):
+        meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": asked.message["id"]}}
+        acknowledged = {"jsonrpc": "2.0", "params": {"notifications": {}, **meta},
+                        "method": "notifications/subscriptions/acknowledged"}
+        return stream_answer(event(acknowledged), event(result(asked, meta)))
+
+    with open_scripted("modern", subscriptions_listen=answer) as (_, client):
+        assert list(client.listen(tools=True, uris=["a:"])) == []
+        assert client.warnings == ["the server will not tell of toolsListChanged",
+                                   "the server will not tell of resourceSubscriptions"]
+
+
+def test_a_change_that_is_listened_to_drops_what_was_cached():
+    server, reads = Server("cached", ttl_ms=60_000), []
+
+    @server.resource("cached:now")
+    def now():
+        reads.append(1)
+        return str(len(reads))
+
+    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
+        def read():
+            return client.read_resource("cached:now")["contents"][0]["text"]
+
+        assert [read(), read()] == ["1", "1"]
+        with contextlib.closing(client.listen(uris=["cached:now"])) as changes:
+            thread = threading.Thread(target=next, args=(changes,))
+            thread.start()
+            while thread.is_alive():               # until the server knows that we listen
+                server.resource_updated("cached:now")
+                thread.join(0.02)
+        assert read() == "2"
+
+
+# ---- what is not there, and what ends
+
+@pytest.mark.parametrize("target", [
+    "ftp://x/", "http:///x", "nonsense", "", "http://127.0.0.1:99999/", "http://127.0.0.1:abc/",
+    "http://127.0.0.1:-1/", "http://[::1/", "http://127.0.0.1:0/", "http://a..b/",
+    f"http://{'a' * 64}.example/", "http://u:p@127.0.0.1/", "http://a b/", "http://a\0b/",
+    "http://127.0.0.1/\x1b[2J"])
+def test_a_url_that_leads_nowhere_is_refused_as_one(target):
+    with pytest.raises(UsageError, match="not an http or https URL"):
+        Client(target).connect()
+
+
+def test_nobody_there_is_said_in_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(TransportError, match=f"nothing listens at 127.0.0.1:{port}"):
+        Client(f"http://127.0.0.1:{port}/mcp", timeout=WAIT).connect()
+
+
+def test_c65_the_proxy_of_the_environment_is_used_but_never_for_loopback(pong, monkeypatch):
+    with Peer(legacy_peer) as proxy:
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        with Client(pong.url, timeout=WAIT) as client:
+            assert client.era == "modern" and proxy.asked == []
         monkeypatch.setenv("no_proxy", "")
         with Client("http://mcp.invalid/mcp", era="legacy", timeout=WAIT) as client:
             assert client.server_info["name"] == "old"
     assert proxy.asked[0].path == "http://mcp.invalid/mcp"
 
 
-def test_connections_are_kept_and_used_from_many_threads(sample):
-    accepted = []
-    process = sample.process_request
-    sample.process_request = lambda *args: (accepted.append(1), process(*args))
-    results, errors = queue.Queue(), queue.Queue()
-
-    def work(client, number):
-        try:
-            results.put(client.call_tool("add", {"a": number})["structuredContent"])
-        except Exception as error:
-            errors.put(error)
-
+@table("method, params, error", {
+    "_meta that is none": ("tools/list", {"_meta": 5}, MCPError),
+    "a name that is none": ("tools/call", {"name": []}, MCPError),
+    "a set": ("tools/call", {"name": "add", "arguments": {"a": {1}}}, UsageError),
+    "NaN": ("tools/call", {"name": "add", "arguments": {"a": float("nan")}}, UsageError)})
+def test_what_is_no_json_is_the_callers_mistake_and_the_server_judges_the_rest(
+        sample, method, params, error):
     with Client(sample.url, timeout=WAIT) as client:
-        for number in range(20):
-            work(client, number)
+        found = find_error(client.request, method, params)
+    assert isinstance(found, error) or isinstance(found, dict) and error is MCPError
+
+
+def test_connections_are_kept_and_used_from_many_threads(sample):
+    accepted, process = [], sample.process_request
+    sample.process_request = lambda *args: (accepted.append(1), process(*args))
+    with Client(sample.url, timeout=WAIT) as client:
+        def add_to(number):
+            return client.call_tool("add", {"a": number})["structuredContent"]
+
+        results = list(map(add_to, range(20)))
         assert len(accepted) == 1
-        threads = [threading.Thread(target=work, args=(client, number)) for number in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        with concurrent.futures.ThreadPoolExecutor(20) as pool:
+            assert list(pool.map(add_to, range(20))) == results
+    assert results == [number + 1 for number in range(20)]
+
+
+def drip(data, pause):
+    tick = threading.Event()
+    for number in range(len(data)):
+        yield data[number:number + 1]
+        tick.wait(pause)
+
+
+@table("start", {
+    "the status line": b"HTTP/1.1 200 OK", "a header": b"HTTP/1.1 200 OK\r\nX: ",
+    "a chunk size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"})
+def test_an_answer_that_drips_keeps_to_the_time_limit(start):
+    def answer(asked):
+        yield start
+        yield from drip(b"x" * 1000, 0.05)
+
+    with Peer(answer) as peer:
+        with pytest.raises(TransportError):
+            Client(peer.url, timeout=WAIT, until=time.monotonic() + 0.5).connect()
+        report = mcpkit.probe(peer.url, timeout=0.5)
+    assert report["verdict"] == "unreachable" and report["requests"] == 1
+
+
+SILENT_CHILD = "import sys; sys.stdin.read()"
+
+
+@table("target, wait", {
+    "connect() to a stdio server": ([sys.executable, "-c", SILENT_CHILD], lambda client: None),
+    "connect() over HTTP": (lambda asked: stay_open(), lambda client: None),
+    "request() over HTTP": (lambda asked: legacy_peer(asked, x_y=lambda asked: stay_open()),
+                            lambda client: client.request("x/y"))})
+def test_close_from_another_thread_ends_what_waits(target, wait):
+    with contextlib.ExitStack() as stack:
+        peer = stack.enter_context(Peer(target)) if callable(target) else None
+        asked = (lambda: peer.methods[-1:] in (["initialize"], ["x/y"])) if peer else (lambda: True)
+        client = Client(peer.url if peer else target, era="legacy", timeout=WAIT)
+        errors = queue.Queue()
+
+        def use():
+            errors.put(find_error(lambda: (client.connect(), wait(client))))
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        while thread.is_alive():
+            if asked():
+                client.close()
+            thread.join(0.05)
+        error = errors.get(timeout=WAIT)
+    assert type(error) is TransportError and "closed" in str(error) and not error.timed_out
+
+
+# ---- child processes
+
+CHILDREN = {
+    "C112 junk on its output": """
+import json, sys
+print("Server v1 started"); print("npm warn"); print('{"status":200}')
+print('log: {"jsonrpc":"2.0","id":1,"result":{}}')
+""",
+    "C113 a flood of errors": """
+import sys
+sys.stderr.write("x" * 262144)
+""",
+    "C43 silence to what it does not know": "",
+}
+OLD_SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "c"}}
+    elif message["method"] == "ping":
+        result = {}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+@cases(CHILDREN)
+def test_a_child_that_misbehaves_is_understood_all_the_same(case):
+    with Client([sys.executable, "-c", case + OLD_SERVER], timeout=WAIT,
+                discover_timeout=0.5) as client:
+        assert (client.era, client.protocol_version) == ("legacy", "2024-11-05")
+        assert client.request("ping") == {} and client.child_exit is None
+    assert (client.child_exit.signal, client.child_exit.left_something) == ("", False)
+
+
+@table("words, code", {
+    "C113 ends after a flood of errors": (
+        "code 3; its last words: x+its last words$",
+        "import sys; sys.stderr.write('x' * 262144 + 'its last words'); sys.exit(3)"),
+    "ends at once": ("has exited with code 1; its last words: no licence",
+                     "import sys; sys.exit('no licence')"),
+    "an error without an id": (
+        "error -32700: what\\?", "import sys; sys.stdin.readline(); print("
+        '\'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}\', flush=True); '
+        "sys.stdin.read()")})
+def test_a_child_that_cannot_serve_is_an_error_that_says_why(words, code):
+    with pytest.raises(MCPKitError, match=words):
+        Client([sys.executable, "-c", code], timeout=WAIT, max_bytes=1000, era="legacy").connect()
+
+
+def test_a_line_of_a_child_has_a_limit():
+    code = "import sys; sys.stdin.readline(); print('x' * 2000, flush=True); sys.stdin.read()"
+    with pytest.raises(TransportError, match="sent a line of more than 1,000 bytes"):
+        Client([sys.executable, "-c", code], timeout=WAIT, max_bytes=1000).connect()
+
+
+def test_a_child_that_is_gone_before_we_listen_is_an_error_with_its_last_words(monkeypatch):
+    start = threading.Thread.start
+
+    def start_and_wait(thread):
+        is_reader = getattr(thread._target, "__name__", "") == "_read_stdout"
+        start(thread)
+        if is_reader:
             thread.join(WAIT)
-    assert errors.empty()
-    assert sorted(results.queue) == sorted([number + 1 for number in range(20)] * 2)
+
+    monkeypatch.setattr(threading.Thread, "start", start_and_wait)
+    code = "import sys; sys.exit('no licence')"
+    with pytest.raises(TransportError, match="exited with code 1; its last words: no licence"):
+        Client([sys.executable, "-c", code], timeout=WAIT).connect()
+
+
+def test_a_command_that_is_not_there_is_named():
+    with pytest.raises(TransportError, match="command not found: no-such-command-anywhere"):
+        Client(["no-such-command-anywhere"], timeout=WAIT).connect()
+
+
+def test_c110_a_child_is_told_to_speak_utf8():
+    script = OLD_SERVER.replace('"name": "c"', '"name": __import__("os").environ["PYTHONUTF8"]')
+    with Client([sys.executable, "-c", script], era="legacy", timeout=WAIT) as client:
+        assert client.server_info["name"] == "1"
+
+
+@pytest.mark.parametrize("era", ["auto", "modern"])
+def test_a_modern_child_that_starts_slowly_is_understood_as_modern(era):
+    code = """
+import json, sys, time
+time.sleep(0.5)
+for line in sys.stdin:
+    message = json.loads(line)
+    reply = {"jsonrpc": "2.0", "id": message.get("id")}
+    if message["method"] == "initialize":
+        reply["error"] = {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}}
+    else:
+        reply["result"] = {"supportedVersions": ["2026-07-28"], "capabilities": {}}
+    print(json.dumps(reply), flush=True)
+"""
+    with Client([sys.executable, "-c", code], era=era, timeout=WAIT,
+                discover_timeout=0.1) as client:
+        assert client.era == "modern"
+
+
+def is_running(pid):
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state != "Z"
+    except OSError:
+        return False
+
+
+STUBBORN = ("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignal.signal("
+            "signal.SIGHUP, signal.SIG_IGN)\n")
+LEAVE_A_CHILD = ("import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', 'import "
+                 "time; time.sleep(300)']{more})\nopen({pid!r}, 'w').write(str(child.pid))\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process groups")
+@pytest.mark.parametrize("way", ["shell", "stubborn", "elsewhere"])
+def test_c115_nothing_of_a_child_survives_it_but_what_left_its_group(way, tmp_path, monkeypatch):
+    monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
+    pid, script = tmp_path / "pid", tmp_path / "server.py"
+    more = ", start_new_session=True" if way == "elsewhere" else ""
+    script.write_text({
+        "shell": "", "stubborn": STUBBORN}.get(way, "") + (
+            "" if way == "shell" else LEAVE_A_CHILD.format(more=more, pid=str(pid))) + OLD_SERVER)
+    command = [sys.executable, str(script)] if way != "shell" else [
+        "sh", "-c", f"sleep 300 & echo $! > {pid}; {sys.executable} {script}"]
+    with Client(command, era="legacy", timeout=WAIT):
+        left = int(pid.read_text())
+    if way == "elsewhere":                         # it holds a pipe, and holds up nobody
+        os.kill(left, 9)
+    assert wait_until(lambda: not is_running(left))
+
+
+def test_a_child_that_stops_reading_ends_the_wait_and_is_ended(monkeypatch):
+    monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
+    deaf = OLD_SERVER.replace("continue", "__import__('time').sleep(300)")
+    with Client([sys.executable, "-c", deaf], era="legacy", timeout=0.3) as client:
+        with pytest.raises(TransportError, match="no answer for 0.3 s"):
+            client.request("x/y", {"large": "x" * 1_000_000})
+    assert client.child_exit.signal == "TERM"
+
 
 # ---- HTTP+SSE of 2024-11-05
 
@@ -7496,835 +8167,6 @@ def test_c26_the_probe_shows_both_steps_of_the_fall_back():
     assert report["eras"]["legacy"]["transport"] == "HTTP+SSE"
     assert find_check(deep, "deep")["message"].startswith("no rule was tried")
     assert ran.code == 0 and "older transport" in ran.out
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-@pytest.mark.parametrize("options", [{}, {"sessions": True}, {"stream": "always"}])
-def test_every_feature_works_over_http_in_every_era(era, options):
-    told = []
-    with mcpkit.HTTPService(build_sample_server(**options), port=0) as service:
-        with Client(service.url, era=era, timeout=WAIT,
-                    on_notification=lambda method, params: told.append(method)) as client:
-            use_everything(client, told)
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern", "auto"])
-def test_every_feature_works_over_stdio_in_every_era(era, tmp_path):
-    (tmp_path / "sample.py").write_text(
-        "import sys, typing\nfrom mcpkit import *\n"
-        + "\n".join(inspect_source(build_sample_server).splitlines())
-        + "\nserver = build_sample_server()\n")
-    told = []
-    command = [*PROGRAM, "serve", str(tmp_path / "sample.py"), "--stdio"]
-    with Client(command, era=era, timeout=WAIT,
-                on_notification=lambda method, params: told.append(method)) as client:
-        use_everything(client, told)
-
-
-def inspect_source(function):
-    import inspect
-    return inspect.getsource(function)
-
-
-def use_everything(client, told):
-    """Use each method of a client on the sample server."""
-    assert client.server_info == {"name": "sample", "version": "1.2.3"}
-    assert [tool["name"] for tool in client.list_tools()][0] == "add"
-    assert client.call_tool("add", {"a": 1})["content"][0]["text"] == "2"
-    assert client.call_tool("fail")["isError"] is True
-    with pytest.raises(MCPError) as caught:
-        client.call_tool("nope")
-    assert caught.value.code == -32602
-    client.request("tools/call", {"name": "report", "_meta": {"progressToken": "t"}})
-    assert told.count("notifications/progress") == 2
-    assert len(client.list_resources()) == 2 and len(client.list_resource_templates()) == 1
-    assert client.read_resource("sample://text")["contents"][0]["text"] == "hello"
-    item = client.read_resource("sample://item/{number}", {"number": 41})["contents"][0]
-    assert (item["uri"], item["text"]) == ("sample://item/41", "item 42")
-    assert client.get_prompt("greet", {"name": "Ada"})["messages"][0]["role"] == "user"
-    assert client.list_prompts()[0]["arguments"][0]["required"] is True
-    assert client.complete({"type": "ref/prompt", "name": "greet"}, "name", "G")["values"] == [
-        "Grace"]
-
-
-CHILDREN = {
-    "C112 junk on its output": """
-import json, sys
-print("Server v1 started"); print("npm warn"); print('{"status":200}')
-print('log: {"jsonrpc":"2.0","id":1,"result":{}}')
-""",
-    "C113 a flood of errors": """
-import sys
-sys.stderr.write("x" * 262144)
-""",
-    "C43 silence to what it does not know": "",
-}
-OLD_SERVER = """
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["method"] == "initialize":
-        result = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "c"}}
-    elif message["method"] == "ping":
-        result = {}
-    else:
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"""
-
-
-@cases(CHILDREN)
-def test_a_child_that_misbehaves_is_understood_all_the_same(case):
-    command = [sys.executable, "-c", case + OLD_SERVER]
-    with Client(command, timeout=WAIT, discover_timeout=0.5) as client:
-        assert (client.era, client.protocol_version) == ("legacy", "2024-11-05")
-        assert client.request("ping") == {}
-
-
-FLOODED_SERVER = """
-import sys
-sys.stderr.write("x" * 262144 + "its last words")
-sys.exit(3)
-"""
-DEAD_CHILDREN = {
-    "C113 ends after a flood of errors": (
-        [sys.executable, "-c", FLOODED_SERVER], "code 3; its last words: x+its last words$"),
-    "not there": (["no-such-command-anywhere"], "command not found: no-such-command-anywhere"),
-    "ends at once": ([sys.executable, "-c", "import sys; sys.exit('no licence')"],
-                     "has exited with code 1; its last words: no licence"),
-}
-
-
-@cases(DEAD_CHILDREN)
-def test_a_child_that_cannot_serve_is_an_error_with_its_last_words(case):
-    command, words = case
-    with pytest.raises(mcpkit.TransportError, match=words):
-        Client(command, timeout=WAIT).connect()
-
-
-def test_a_child_that_is_gone_before_we_listen_is_an_error_with_its_last_words(monkeypatch):
-    start = threading.Thread.start
-
-    def start_and_wait(thread):
-        is_reader = getattr(thread._target, "__name__", "") == "_read_stdout"
-        start(thread)
-        if is_reader:
-            thread.join(WAIT)
-
-    monkeypatch.setattr(threading.Thread, "start", start_and_wait)
-    code = "import sys; sys.exit('no licence')"
-    with pytest.raises(TransportError, match="exited with code 1; its last words: no licence"):
-        Client([sys.executable, "-c", code], timeout=WAIT).connect()
-
-
-def test_a_line_of_a_child_has_a_limit():
-    code = "import sys; sys.stdin.readline(); print('x' * 2000, flush=True); sys.stdin.read()"
-    with pytest.raises(TransportError, match="sent a line of more than 1,000 bytes"):
-        Client([sys.executable, "-c", code], timeout=WAIT, max_bytes=1000).connect()
-
-
-def test_c110_a_child_is_told_to_speak_utf8():
-    script = OLD_SERVER.replace('"name": "c"', '"name": __import__("os").environ["PYTHONUTF8"]')
-    with Client([sys.executable, "-c", script], era="legacy", timeout=WAIT) as client:
-        assert client.server_info["name"] == "1"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="process groups")
-def test_c115_nothing_that_a_shell_started_beside_the_server_survives_it(tmp_path):
-    (tmp_path / "server.py").write_text(OLD_SERVER)
-    command = f"sleep 300 & echo $! > {tmp_path}/pid; {sys.executable} {tmp_path}/server.py"
-    with Client(["sh", "-c", command], era="legacy", timeout=WAIT):
-        pid = int((tmp_path / "pid").read_text())
-    assert ends(pid)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="process groups")
-def test_c115_nothing_that_a_child_started_survives_it(tmp_path):
-    script = tmp_path / "stubborn.py"
-    script.write_text(
-        "import signal, subprocess, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'])\n"
-        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n" + OLD_SERVER)
-    with Client([sys.executable, str(script)], era="legacy", timeout=WAIT):
-        pid = int((tmp_path / "pid").read_text())
-    assert ends(pid)
-
-
-def ends(pid):
-    """Return whether a process ends, if it has not ended yet: a signal takes its time."""
-    deadline = time.monotonic() + WAIT
-    while is_running(pid) and time.monotonic() < deadline:
-        threading.Event().wait(0.01)
-    return not is_running(pid)
-
-
-def is_running(pid):
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state != "Z"
-    except OSError:
-        return False
-
-
-HEADERS = {"a line end": {"X": "a\r\nY: b"}, "a name with a space": {"X Y": "a"},
-           "no ASCII": {"X": "\u4e16"}, "a NUL": {"X": "\0"}}
-
-
-@cases(HEADERS)
-def test_a_header_that_could_break_the_request_is_refused(case):
-    with pytest.raises(mcpkit.UsageError):
-        Client("http://127.0.0.1:1/", headers=case)
-
-
-@pytest.mark.parametrize("target", ["ftp://x/", "http:///x", "nonsense", ""])
-def test_a_target_that_is_no_url_is_refused(target):
-    with pytest.raises(mcpkit.UsageError, match="not an http or https URL"):
-        Client(target).connect()
-
-
-def test_nobody_there_is_said_in_one_line():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(mcpkit.TransportError, match=f"nothing listens at 127.0.0.1:{port}"):
-        Client(f"http://127.0.0.1:{port}/mcp", timeout=WAIT).connect()
-
-
-HEADER_RULES = {
-    "C76 on a number": {"n": {"type": "number", "x-mcp-header": "N"}},
-    "C76 two that differ in case only": {"a": {"type": "string", "x-mcp-header": "A"},
-                                         "b": {"type": "string", "x-mcp-header": "a"}},
-    "C76 inside items": {"a": {"type": "array", "items": {
-        "type": "string", "x-mcp-header": "A"}}},
-    "C76 a name with a space": {"a": {"type": "string", "x-mcp-header": "A B"}},
-    "an empty name": {"a": {"type": "string", "x-mcp-header": ""}},
-    "behind a choice": {"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}},
-}
-
-
-@cases(HEADER_RULES)
-def test_a_tool_with_a_bad_header_rule_is_left_out_and_refused_at_registration(case):
-    schema = {"type": "object", "properties": case}
-    tools = [{"name": "bad", "inputSchema": schema},
-             {"name": "good", "inputSchema": {"type": "object"}}]
-
-    def answer(asked):
-        if asked.message["method"] == "server/discover":
-            return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
-                                              "capabilities": {"tools": {}}}))
-        return http_answer(result(asked, {"tools": tools}))
-
-    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
-        assert [tool["name"] for tool in client.list_tools()] == ["good"]
-        assert client.warnings[0].startswith("tool bad is left out: x-mcp-header ")
-    with pytest.raises(mcpkit.SchemaError, match="x-mcp-header"):
-        Server("x").tool(name="bad", input_schema=schema)(lambda: None)
-
-
-MIRRORED = {
-    "a text": ({"region": "eu", "deep": {}}, {"mcp-param-region": "eu"}),
-    "C76 a boolean inside": ({"region": "\u4e16", "deep": {"flag": True}},
-                             {"mcp-param-region": "=?base64?5LiW?=", "mcp-param-flag": "true"}),
-    "C76 an integer": ({"count": 42}, {"mcp-param-count": "42"}),
-    "nothing": ({}, {}),
-}
-
-
-@cases(MIRRORED)
-def test_c76_arguments_that_headers_repeat_are_sent_and_checked(case):
-    arguments, mirrored = case
-    server, seen = Server("x"), []
-
-    @server.tool(input_schema={"type": "object", "properties": {
-        "region": {"type": "string", "x-mcp-header": "Region"},
-        "count": {"type": "integer", "x-mcp-header": "Count"},
-        "deep": {"type": "object", "properties": {
-            "flag": {"type": "boolean", "x-mcp-header": "Flag"}}}}})
-    def look(ctx: Context, **arguments):
-        seen.append({name: value for name, value in ctx.headers.items()
-                     if name.startswith("mcp-param-")})
-
-    with mcpkit.HTTPService(server, port=0) as service, Client(service.url, timeout=WAIT) as client:
-        assert "isError" not in client.call_tool("look", arguments)
-        refused = ask_modern(service, "tools/call", {"name": "look", "arguments": arguments},
-                             Mcp_Param_Region="elsewhere")
-    assert seen == [mirrored]
-    assert (refused.status, refused.json["error"]["code"]) == (400, -32020)
-
-
-def test_c76_an_integer_that_no_header_can_carry_is_refused():
-    parameters = mcpkit.find_header_parameters({"properties": {"n": {
-        "type": "integer", "x-mcp-header": "N"}}})
-    with pytest.raises(mcpkit.UsageError, match="53-bit"):
-        mcpkit.build_parameter_headers(parameters, {"n": 2 ** 53})
-
-
-@contextlib.contextmanager
-def untouched_port():
-    """Yield a port, and assert at the end that nobody has connected to it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
-        listener.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            listener.accept()
-
-
-def test_c102_a_reference_to_the_network_is_never_followed_but_found():
-    with untouched_port() as port:
-        schema = {"type": "object", "properties": {
-            "a": {"$ref": f"http://127.0.0.1:{port}/x.json"}}}
-        tools = [{"name": "far", "inputSchema": schema, "outputSchema": schema}]
-
-        def answer(asked):
-            method = asked.message.get("method")
-            if method not in ("tools/list", "tools/call"):
-                return legacy_peer(asked)
-            return http_answer(result(asked, {"tools": tools} if method == "tools/list" else {
-                "content": [], "structuredContent": {"a": 1}}))
-
-        with Peer(answer) as peer:
-            with Client(peer.url, timeout=WAIT, era="legacy") as client:
-                assert client.list_tools() == tools
-                assert client.call_tool("far", {"a": 1})["structuredContent"] == {"a": 1}
-            checks = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["checks"]
-            assert run("call", peer.url, "far", "a=1", "--era", "legacy").code == 0
-        with pytest.raises(mcpkit.SchemaError, match="no other document is read"):
-            Server("x").tool(name="far", input_schema=schema)(lambda a: a)
-    assert [check["message"] for check in checks if check["id"] == "legacy-tool"] == [
-        f'tool 0 (far) has an inputSchema that cannot be used: the reference '
-        f'"http://127.0.0.1:{port}/x.json" leads to nothing in this schema, and no other '
-        'document is read']
-
-
-def test_c96_a_server_that_knows_no_ping_is_alive():
-    with Peer(lambda asked: error_answer(-32601, request_id=asked.message["id"])
-              if asked.message.get("method") == "ping" else legacy_peer(asked)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            client.ping()
-    with mcpkit.HTTPService(Server("x"), port=0) as service:
-        with Client(service.url, timeout=WAIT) as client:
-            client.ping()
-    with pytest.raises(MCPKitError):
-        Client(service.url, timeout=WAIT).ping()
-
-
-@pytest.mark.parametrize("code", [-32602, -32002])
-def test_c98_a_resource_that_is_not_there_is_an_error_by_either_code(code):
-    with Peer(lambda asked: error_answer(code, request_id=asked.message["id"], message="not there")
-              if asked.message.get("method") == "resources/read" else legacy_peer(asked)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client, pytest.raises(
-                MCPError, match="not there") as caught:
-            client.read_resource("a://b")
-        assert run("read", peer.url, "a://b", "--era", "legacy").code == 1
-    assert caught.value.code == code
-
-
-def test_a_cancelled_legacy_request_is_told_over_http():
-    server, started, _, seen = build_waiting_server()
-    server.keeps_sessions = True
-    with mcpkit.HTTPService(server, port=0) as service:
-        session_id = open_session(service)
-        thread = threading.Thread(target=ask, args=(service, call("tools/call", {"name": "wait"},
-                                                                  "w")),
-                                  kwargs={"Mcp_Session_Id": session_id})
-        thread.start()
-        assert started.wait(WAIT)
-        notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
-        for request_id in ("other", "w"):
-            assert ask(service, {**notice, "params": {"requestId": request_id}},
-                       Mcp_Session_Id=session_id).status == 202
-        thread.join(WAIT)
-    assert seen == [True]
-
-
-SLOW_MODERN = """
-import json, sys, time
-time.sleep(0.5)
-for line in sys.stdin:
-    message = json.loads(line)
-    reply = {"jsonrpc": "2.0", "id": message.get("id")}
-    if message["method"] == "initialize":
-        reply["error"] = {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}}
-    else:
-        reply["result"] = {"supportedVersions": ["2026-07-28"], "capabilities": {}}
-    print(json.dumps(reply), flush=True)
-"""
-
-
-@pytest.mark.parametrize("era", ["auto", "modern"])
-def test_a_modern_child_that_starts_slowly_is_understood_as_modern(era):
-    with Client([sys.executable, "-c", SLOW_MODERN], era=era, timeout=WAIT,
-                discover_timeout=0.1) as client:
-        assert client.era == "modern"
-
-
-def modern_peer(asked, **answers):
-    """Answer as a modern server does; `answers` by method with slashes as underscores."""
-    method = asked.message.get("method", asked.method)
-    if method == "server/discover":
-        return http_answer(result(asked, {"supportedVersions": ["2026-07-28"],
-                                          "capabilities": {"tools": {}}}))
-    return answers[method.replace("/", "_")](asked)
-
-
-def test_a_request_of_a_modern_server_is_ignored_since_it_may_send_none():
-    def answer(asked):
-        return stream_answer(event({"jsonrpc": "2.0", "id": 7, "method": "ping"}),
-                             event(result(asked, {"ok": 1})))
-
-    with Peer(lambda asked: modern_peer(asked, x_y=answer)) as peer:
-        with Client(peer.url, timeout=WAIT) as client:
-            assert client.request("x/y") == {"ok": 1}
-    assert peer.methods == ["server/discover", "x/y"]
-
-
-def test_a_legacy_server_may_ask_on_the_stream_that_belongs_to_no_call():
-    question = {"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": {
-        "message": "Who?", "requestedSchema": {"type": "object", "properties": {
-            "name": {"type": "string", "default": "nobody"}}}}}
-    called, replies = threading.Event(), queue.Queue()
-
-    def ask(asked):
-        yield from stream_answer()
-        if called.wait(WAIT):
-            yield event(question)
-        OPEN_END.wait(WAIT)
-
-    def answer(asked):
-        if asked.method == "GET":
-            return ask(asked)
-        if "method" not in asked.message:
-            replies.put(asked.message)
-            return http_answer(b"", "202 Accepted")
-        if asked.message["method"] == "x/y":
-            called.set()
-        return legacy_peer(asked, x_y=lambda asked: http_answer(
-            result(asked, {"got": replies.get(timeout=WAIT)})))
-
-    with Peer(answer) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT, on_elicit=lambda params: {}) as client:
-            assert client.request("x/y")["got"] == {"jsonrpc": "2.0", "id": 7, "result": {
-                "action": "accept", "content": {"name": "nobody"}}}
-    assert peer.methods[:3] == ["initialize", "notifications/initialized", "GET"]
-
-
-def test_a_server_without_such_a_stream_is_used_all_the_same():
-    with Peer(legacy_peer) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT, on_roots=list) as client:
-            assert client.list_tools() == []
-    assert peer.methods == ["initialize", "notifications/initialized", "GET", "tools/list"]
-
-
-@pytest.mark.parametrize("reply", [b"", http_answer(b"{"), http_answer(b"", "500 Broken")])
-def test_a_reply_that_cannot_be_delivered_does_not_cost_the_answer(reply):
-    def answer(asked):
-        if "method" not in asked.message:
-            return reply
-        return legacy_peer(asked, x_y=lambda asked: stream_answer(
-            event({"jsonrpc": "2.0", "id": 7, "method": "ping"}),
-            event(result(asked, {"ok": 1}))))
-
-    with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
-        assert client.request("x/y") == {"ok": 1}
-
-
-def drip(data, pause):
-    tick = threading.Event()
-    for number in range(len(data)):
-        yield data[number:number + 1]
-        tick.wait(pause)
-
-
-DRIPS = {
-    "the status line": b"HTTP/1.1 200 OK" + b"x" * 1000,
-    "a header": b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000,
-    "a chunk size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * 1000,
-}
-
-
-@cases(DRIPS)
-def test_an_answer_that_drips_keeps_to_the_time_limit(case):
-    start, dripped = case[:-1000], case[-1000:]
-
-    def answer(asked):
-        yield start
-        yield from drip(dripped, 0.05)
-
-    with Peer(answer) as peer:
-        started = time.monotonic()
-        with pytest.raises(mcpkit.TransportError):
-            Client(peer.url, timeout=WAIT, until=started + 0.5).connect()
-        report = mcpkit.probe(peer.url, timeout=0.5)
-    assert report["verdict"] == "unreachable" and report["requests"] == 1
-
-
-DEAF_SERVER = """
-import json, sys, time
-for line in sys.stdin:
-    message = json.loads(line)
-    result = {"protocolVersion": "2025-11-25", "capabilities": {}}
-    if "id" in message:
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-    else:
-        time.sleep(300)
-"""
-
-
-def test_a_child_that_stops_reading_ends_the_wait_and_is_ended(monkeypatch):
-    monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
-    with Client([sys.executable, "-c", DEAF_SERVER], era="legacy", timeout=0.3) as client:
-        with pytest.raises(mcpkit.TransportError, match="no answer for 0.3 s"):
-            client.request("x/y", {"large": "x" * 1_000_000})
-
-
-@pytest.mark.skipif(os.name != "posix", reason="process groups")
-def test_a_pipe_held_by_somebody_outside_the_group_does_not_hold_up_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(mcpkit, "CHILD_END_SECONDS", 0.5)
-    code = ("import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', "
-            "'import time; time.sleep(300)'], start_new_session=True)\n"
-            f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n")
-    with Client([sys.executable, "-c", code + OLD_SERVER], era="legacy", timeout=WAIT):
-        pass
-    os.kill(int((tmp_path / "pid").read_text()), 9)
-
-
-TALKATIVE_SERVER = OLD_SERVER.replace("for line", """
-print('{"jsonrpc":"2.0","method":"notifications/message","params":{}}', flush=True)
-for line""", 1)
-
-
-def test_an_odd_notification_is_none_that_a_listener_waits_for():
-    def notices(asked):
-        yield from stream_answer(*(event({
-            "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}})
-            for uri in ([], {}, None, 5, "b:", "a:")))
-        OPEN_END.wait(WAIT)
-
-    with Peer(lambda asked: legacy_peer(
-            asked, GET=notices, resources_subscribe=lambda asked: http_answer(result(asked, {})))
-              ) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
-        assert next(client.listen(uris=["a:"])) == ("notifications/resources/updated",
-                                                    {"uri": "a:"})
-
-
-def test_a_callback_that_raises_does_not_end_the_reading(capfd):
-    def fail(method, params):
-        raise RuntimeError("the callback's own fault")
-
-    with Client([sys.executable, "-c", TALKATIVE_SERVER], era="legacy", timeout=WAIT,
-                on_notification=fail) as client:
-        assert client.request("ping") == {}
-    assert "the callback's own fault" in capfd.readouterr().err
-
-
-NAMELESS_ERROR = """
-import json, sys
-for line in sys.stdin:
-    print(json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "what?"}}),
-          flush=True)
-"""
-
-
-def test_an_error_without_an_id_answers_the_only_request_that_waits():
-    with pytest.raises(MCPError, match="what?"):
-        Client([sys.executable, "-c", NAMELESS_ERROR], era="legacy", timeout=WAIT).connect()
-
-
-@pytest.mark.parametrize("url", [
-    "http://127.0.0.1:99999/", "http://127.0.0.1:abc/", "http://127.0.0.1:-1/", "http://[::1/",
-    "http://127.0.0.1:0/", "http://a..b/", f"http://{'a' * 64}.example/", "http://u:p@127.0.0.1/",
-    "http://a b/", "http://a\0b/", "http://127.0.0.1/\x1b[2J"])
-def test_a_url_that_leads_nowhere_is_refused_as_one(url):
-    with pytest.raises(mcpkit.UsageError, match="not an http or https URL"):
-        Client(url).connect()
-
-
-@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "Host", "Connection"])
-def test_headers_that_frame_a_request_are_the_clients_own(name):
-    with pytest.raises(mcpkit.UsageError, match="the client's own"):
-        Client("http://127.0.0.1:1/", headers={name: "5"})
-
-
-def test_what_is_no_json_or_no_header_is_the_callers_mistake(sample):
-    with Client(sample.url, timeout=WAIT) as client:
-        for arguments in ({"a": {1}}, {"a": float("nan")}):
-            with pytest.raises(mcpkit.UsageError, match="no JSON"):
-                client.call_tool("add", arguments)
-    with pytest.raises(mcpkit.UsageError, match="a name and a text"):
-        Client(sample.url, headers={"X": 1})
-    with pytest.raises(mcpkit.UsageError, match="not an http or https URL"):
-        mcpkit.probe("nonsense")
-
-
-ODD_PARAMS = {"_meta that is none": ("tools/list", {"_meta": 5}),
-              "a name that is none": ("tools/call", {"name": []})}
-
-
-@cases(ODD_PARAMS)
-def test_odd_params_are_sent_as_they_are_and_the_server_judges(sample, case):
-    method, params = case
-    with Client(sample.url, timeout=WAIT) as client, contextlib.suppress(MCPError):
-        client.request(method, params)
-
-
-# ---- questions, changes, and what is kept
-
-ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
-
-
-@ERAS
-@pytest.mark.parametrize("transport", ["http", "stdio"])
-def test_a_client_answers_listens_and_is_told_alike_everywhere(era, transport, tmp_path):
-    (tmp_path / "server.py").write_text(TALKING_SERVER)
-    command = [*PROGRAM, "serve", str(tmp_path / "server.py")]
-    logged, progress = [], []
-    with contextlib.ExitStack() as stack:
-        target = [*command, "--stdio"]
-        if transport == "http":
-            target = stack.enter_context(run_server(*command, "--port", "0"))
-        client = stack.enter_context(Client(
-            target, era=era, timeout=WAIT, on_elicit=lambda form: {"name": "Ada"},
-            on_sample=lambda request: "hello", on_roots=lambda: ["file:///w"],
-            on_log=lambda *entry: logged.append(entry)))
-        changes = stack.enter_context(contextlib.closing(
-            client.listen(tools=True, uris=["talk:state"])))
-        told = set()
-
-        def listen_for_both():
-            while len(told) < 2:
-                told.add(next(changes)[0])
-
-        thread = threading.Thread(target=listen_for_both)
-        thread.start()
-        while thread.is_alive():                   # until the server knows that we listen
-            assert [tool["name"] for tool in client.list_tools()][0] == "ask"
-            client.call_tool("change")
-            thread.join(0.05)
-        thread.join(WAIT)
-        answer = client.call_tool("ask", on_progress=lambda *report: progress.append(report))
-    assert answer["content"][0]["text"] == "Ada, hello, file:///w"
-    assert told == {"notifications/tools/list_changed", "notifications/resources/updated"}
-    assert logged == [("info", "asked", None)] and progress == [(1, 2, "half")]
-
-
-TALKING_SERVER = '''
-from mcpkit import Context, Server
-
-server = Server("talking", sessions=True)
-
-@server.tool
-def ask(ctx: Context) -> str:
-    ctx.log("debug", "not wanted")
-    form = {"type": "object", "properties": {"name": {"type": "string"}}}
-    parts = [ctx.elicit("Name?", form).content["name"], ctx.sample("Say it")["content"]["text"],
-             ctx.roots()[0]["uri"]]
-    ctx.log("info", "asked")
-    ctx.progress(1, 2, "half")
-    return ", ".join(parts)
-
-@server.tool
-def change() -> None:
-    server.add_tool(lambda: None, name="new")
-    server.remove_tool("new")
-    server.resource_updated("talk:state")
-
-@server.resource("talk:state")
-def state():
-    return "x"
-'''
-
-
-def test_a_client_reads_again_only_what_is_no_longer_fresh():
-    server, reads = Server("cached", sessions=True, ttl_ms=60_000), []
-
-    @server.resource("cached:now")
-    def now():
-        reads.append(1)
-        return str(len(reads))
-
-    server.add_tool(lambda: None, name="t")
-    seen = []
-    with mcpkit.HTTPService(server, port=0) as service:
-        with Client(service.url, timeout=WAIT, observe=lambda exchange: seen.append(
-                json.loads(exchange.request_body or b"{}").get("method"))) as client:
-            def read():
-                return client.read_resource("cached:now")["contents"][0]["text"]
-
-            assert [read(), read()] == ["1", "1"]
-            assert client.list_tools() == client.list_tools()
-            with contextlib.closing(client.listen(uris=["cached:now"])) as changes:
-                thread = threading.Thread(target=next, args=(changes,))
-                thread.start()
-                assert wait_until(lambda: server.listeners)
-                server.resource_updated("cached:now")
-                thread.join(WAIT)
-            assert read() == "2"
-    assert seen.count("resources/read") == 2 and seen.count("tools/list") == 1
-
-
-def test_c56_a_legacy_stream_that_breaks_off_is_gone_on_with_after_its_retry():
-    def answer(asked):
-        if asked.method == "GET":
-            return stream_answer(b"id: e2\n" + event({"jsonrpc": "2.0", "id": 2,
-                                                      "result": {"ok": 1}}))
-        return stream_answer(b"id: e1\nretry: 50\ndata:\n\n")
-
-    with Peer(lambda asked: legacy_peer(asked, session="s", x_y=answer, GET=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            started = time.monotonic()
-            assert client.request("x/y") == {"ok": 1}
-            assert time.monotonic() - started >= 0.05       # the one time that is a rule
-    get = next(asked for asked in peer.asked if asked.method == "GET")
-    assert get.headers["last-event-id"] == "e1" and get.headers["mcp-session-id"] == "s"
-    assert get.headers["accept"] == "text/event-stream"
-
-
-def test_c56_a_modern_stream_that_breaks_off_is_never_resumed():
-    with Peer(lambda asked: modern_peer(asked, x_y=lambda asked: stream_answer(
-            b"id: e1\nretry: 1\ndata:\n\n"))) as peer:
-        with Client(peer.url, timeout=WAIT) as client:
-            with pytest.raises(ProtocolError, match="ended before the response to request 2"):
-                client.request("x/y")
-    assert peer.methods == ["server/discover", "x/y"]
-
-
-RESUMPTIONS = {
-    "C55 refused": (lambda asked: http_answer(b"", "405 Method Not Allowed"), 1, "HTTP 405"),
-    "C55 not there": (lambda asked: http_answer(b"", "404 Not Found"), 1, "HTTP 404"),
-    "C55 no stream": (lambda asked: http_answer(b"hello", "200 OK", "text/plain"), 1,
-                      "text/plain: hello"),
-    "C55 an end at once, every time": (lambda asked: stream_answer(), 5, "ended before"),
-    "an answer cut off, every time": (lambda asked: stream_answer()[:1], 5, "ended before"),
-}
-
-
-@cases(RESUMPTIONS)
-def test_c55_a_stream_is_asked_for_again_so_many_times_only(case, monkeypatch):
-    answer, times, words = case
-    monkeypatch.setattr(mcpkit, "RESUME_LEAST_SECONDS", 0.001)
-    first = stream_answer(b"id: e1\nretry: 0\ndata:\n\n")
-    with Peer(lambda asked: legacy_peer(asked, x_y=lambda asked: first, GET=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            with pytest.raises(MCPKitError, match=re.escape(words)):
-                client.request("x/y")
-    assert peer.methods.count("GET") == times
-
-
-def test_a_call_that_gets_no_answer_in_time_is_cancelled():
-    def answer(asked):
-        yield stream_answer()[0]
-        release.wait(WAIT)
-
-    release = threading.Event()
-    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=0.2) as client:
-            with pytest.raises(mcpkit.TransportError, match="headers received") as error:
-                client.request("x/y")
-        release.set()
-    assert error.value.timed_out
-    notice = peer.asked[-1].message
-    assert (notice["method"], notice["params"]["requestId"]) == ("notifications/cancelled", 2)
-
-
-def test_a_legacy_server_without_a_stream_cannot_be_listened_to():
-    with Peer(legacy_peer) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            with pytest.raises(ProtocolError, match="HTTP 404"):
-                next(client.listen(tools=True))
-
-
-def test_what_a_server_will_not_tell_is_a_warning():
-    def answer(asked):
-        meta = {"_meta": {"io.modelcontextprotocol/subscriptionId": asked.message["id"]}}
-        acknowledged = {"jsonrpc": "2.0", "params": {"notifications": {}, **meta},
-                        "method": "notifications/subscriptions/acknowledged"}
-        return stream_answer(event(acknowledged), event(result(asked, meta)))
-
-    with Peer(lambda asked: modern_peer(asked, subscriptions_listen=answer)) as peer:
-        with Client(peer.url, timeout=WAIT) as client:
-            assert list(client.listen(tools=True, uris=["a:"])) == []
-            assert client.warnings == ["the server will not tell of toolsListChanged",
-                                       "the server will not tell of resourceSubscriptions"]
-
-
-def test_c72_a_cursor_that_comes_again_ends_the_list_with_a_warning():
-    with Peer(lambda asked: modern_peer(asked, tools_list=lambda asked: http_answer(result(
-            asked, {"tools": [{"name": "a"}], "nextCursor": "again"})))) as peer:
-        with Client(peer.url, timeout=WAIT) as client:
-            assert len(client.list_tools()) == 2
-            assert "came a second time" in client.warnings[0]
-
-
-def test_a_list_without_end_is_read_to_a_limit_with_a_warning(monkeypatch):
-    monkeypatch.setattr(mcpkit, "MAX_PAGES", 3)
-    with Peer(lambda asked: modern_peer(asked, tools_list=lambda asked: http_answer(result(
-            asked, {"tools": [{"name": "a"}], "nextCursor": str(len(peer.asked))})))) as peer:
-        with Client(peer.url, timeout=WAIT) as client:
-            assert len(client.list_tools()) == 3
-            assert "only the first 3 pages were read" in client.warnings[0]
-
-
-def test_a_server_that_asks_for_ever_is_left_after_some_rounds(monkeypatch):
-    monkeypatch.setattr(mcpkit, "MAX_ROUNDS", 3)
-    question = {"resultType": "input_required", "requestState": "s", "inputRequests": {
-        "q": {"method": "roots/list", "params": {}}}}
-    with Peer(lambda asked: modern_peer(asked, tools_call=lambda asked: http_answer(result(
-            asked, question)) if len(peer.asked) < 50 else http_answer(result(asked, {})))) as peer:
-        with Client(peer.url, timeout=WAIT, on_roots=list) as client:
-            with pytest.raises(ProtocolError, match="asked 3 times, and gave no result"):
-                client.call_tool("t")
-    assert peer.methods.count("tools/call") == 3
-
-
-BROKEN_RESULTS = {
-    "C77 an error without structured content": ({"content": [], "isError": True}, None),
-    "C77 the wrong type": ({"content": [], "structuredContent": {"n": "x"}}, "/n"),
-    "C77 none at all": ({"content": []}, "structuredContent is missing"),
-    "a right one": ({"content": [], "structuredContent": {"n": 1}}, None),
-}
-
-
-@cases(BROKEN_RESULTS)
-def test_c77_a_result_that_breaks_its_schema_is_returned_with_a_warning(case):
-    value, warning = case
-    tool = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": {
-        "type": "object", "properties": {"n": {"type": "integer"}}}}
-    with Peer(lambda asked: modern_peer(
-            asked, tools_list=lambda asked: http_answer(result(asked, {"tools": [tool]})),
-            tools_call=lambda asked: http_answer(result(asked, value)))) as peer:
-        with Client(peer.url, timeout=WAIT) as client:
-            client.list_tools()
-            assert client.call_tool("t") == value
-    assert [warning in text for text in client.warnings] == [True] * bool(warning)
-
-
-def test_c59_progress_resets_the_limit_of_silence_on_stdio_but_not_the_one_in_all():
-    program = """
-import json, sys, threading
-for line in sys.stdin:
-    message = json.loads(line)
-    answer = {"jsonrpc": "2.0", "id": message.get("id")}
-    if message["method"] == "initialize":
-        answer["result"] = {"protocolVersion": "2025-11-25", "capabilities": {}}
-    elif message["method"] == "work":
-        for number in range(8):
-            threading.Event().wait(0.1)
-            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
-                "progressToken": message["params"]["_meta"]["progressToken"],
-                "progress": number}}), flush=True)
-        answer["result"] = {"ok": 1}
-    else:
-        continue
-    print(json.dumps(answer), flush=True)
-"""
-    heard = []
-    command = [sys.executable, "-c", program]
-    with Client(command, era="legacy", timeout=0.5) as client:
-        assert client.request("work", {}, on_progress=lambda *report: heard.append(
-            report[0])) == {"ok": 1}
-        assert heard == list(range(8))
-    with Client(command, era="legacy", timeout=0.5, max_time=0.6) as client:
-        with pytest.raises(mcpkit.TransportError):
-            client.request("work", {}, on_progress=lambda *report: None)
 
 
 # =============================================================================================
