@@ -6820,16 +6820,17 @@ def decide_era(answer: Optional[Incoming]) -> Optional[str]:
     response = answer.response if answer is not None else None
     result, error = (response.result, response.error) if response else (None, None)
     if result and ("supportedVersions" in result or "capabilities" in result):
-        name, versions = "supportedVersions", result.get("supportedVersions")
+        versions = result.get("supportedVersions")
+        if not find_list(versions):
+            raise ProtocolError(must_be("the server's supportedVersions", "a list of versions",
+                                        versions))
     elif error is not None and error.code in MODERN_ERRORS:
         # Only modern servers have these errors; one of them names versions to try.
-        name, versions = "data.supported", find_object({"": error.data}, "").get("supported")
-        if error.code != UNSUPPORTED_VERSION or not find_list(versions):
+        versions = find_list(find_object(vars(error), "data").get("supported"))
+        if error.code != UNSUPPORTED_VERSION or not versions:
             raise build_status_error(answer)
     else:
         return None
-    if not isinstance(versions, list) or not versions:
-        raise ProtocolError(must_be(f"the server's {name}", "a list of versions", versions))
     for version in SUPPORTED_VERSIONS:
         if version in versions:
             return version if version in MODERN_VERSIONS else None
@@ -6892,16 +6893,13 @@ def parse_answer(value: Any, request_id: Union[str, int]) -> Optional[Response]:
     for part in value if isinstance(value, list) else [value]:
         if not isinstance(part, dict) or "method" in part:
             continue
-        try:
-            response = parse_message(part)
-        except MCPError as error:
-            if part.get("id") == request_id:
+        is_ours = part.get("id") == request_id and type(part.get("id")) is type(request_id)
+        if is_ours or (part.get("id") is None and "error" in part):
+            try:
+                return parse_message(part)
+            except MCPError as error:
                 raise ProtocolError("the answer is not a JSON-RPC response: "
                                     + error.message) from None
-            continue
-        same = response.id == request_id and isinstance(response.id, type(request_id))
-        if same or (response.id is None and response.error is not None):
-            return response
     return None
 
 
@@ -7031,23 +7029,18 @@ class Cache:
     def keep(self, method: str, key: str, results: List[dict], now: float) -> None:
         """Keep results for as long as all of them allow; the oldest ones make room."""
         ttls = [result.get("ttlMs") for result in results]
-        if not all(type(ttl) is int and ttl > 0 for ttl in ttls):
-            return
-        while len(self._kept) >= MAX_CACHED:
-            del self._kept[next(iter(self._kept))]
-        self._kept[method, key] = (now + min(1e15, *ttls) / 1000, encode_json(results))
+        if all(type(ttl) is int and ttl > 0 for ttl in ttls):
+            while len(self._kept) >= MAX_CACHED:
+                del self._kept[next(iter(self._kept))]
+            self._kept[method, key] = (now + min(1e15, *ttls) / 1000, encode_json(results))
 
     def drop(self, method: str, params: dict) -> None:
         """Forget what a notification says has changed."""
-        for kept in tuple(self._kept):
-            feature, _, kind = kept[0].partition("/")
-            if kind != "read":
-                is_changed = method == LIST_CHANGES.get(feature)
-            else:
-                is_changed = (method == "notifications/resources/updated"
-                              and kept[1] == params.get("uri"))
-            if is_changed:
-                del self._kept[kept]
+        if method == "notifications/resources/updated":
+            self._kept.pop(("resources/read", str(params.get("uri"))), None)
+        for name in METHODS:
+            if name.endswith("/list") and method == LIST_CHANGES.get(name.partition("/")[0]):
+                self._kept.pop((name, ""), None)
 
 
 def find_tool_fault(tool: Any) -> Optional[str]:
@@ -7056,9 +7049,9 @@ def find_tool_fault(tool: Any) -> Optional[str]:
         return f"is not an object: {shorten(tool)}"
     if not isinstance(tool.get("name"), str):
         return "has no name"
-    schema = tool.get("inputSchema")
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        return f'needs an inputSchema of type "object", but it is {shorten(schema)}'
+    if find_object(tool, "inputSchema").get("type") != "object":
+        return ('needs an inputSchema of type "object", but it is '
+                + shorten(tool.get("inputSchema")))
     return None
 
 
@@ -9039,8 +9032,7 @@ class Client:
         """Send a notification; raises ProtocolError when the server refuses it."""
         if self._transport is None:
             self.connect()
-        answer = self._send(build_notification(method, self._session.build_params(params)),
-                            self._timeout, self._take)
+        answer = self._send(build_notification(method, self._session.build_params(params)))
         if answer.status is not None and not 200 <= answer.status < 300:
             raise build_status_error(answer)
 
@@ -9254,20 +9246,28 @@ class Client:
             self._last_id += 1
             return self._last_id
 
+    def _send(self, message: dict, silence: float = 0.0, on_message: Optional[Callable] = None,
+              may_resume: bool = False) -> Incoming:
+        """Send a message, and return the answer to it, whatever that is."""
+        transport = self._transport
+        if transport is None:
+            raise TransportError("the client was closed")
+        return transport.exchange(message, self._session.build_headers(message),
+                                  self._waits(silence or self._timeout),
+                                  on_message or self._take, may_resume)
+
     def _exchange(self, method: str, params: Optional[dict], silence: float = 0.0,
                   request_id: Optional[int] = None) -> Incoming:
-        """Send a request and return the answer to it, whatever that is."""
+        """Send a request, and cancel it when no answer comes in time."""
         with self._lock:
             message = build_request(request_id or self._new_id(), method,
                                     self._session.build_params(params))
-            headers, is_legacy = self._session.build_headers(message), self.era == "legacy"
-            transport = self._get_transport()
+            is_legacy = self.era == "legacy"
         try:
-            return transport.exchange(message, headers, self._waits(silence or self._timeout),
-                                      self._take, may_resume=is_legacy)
+            return self._send(message, silence, may_resume=is_legacy)
         except (MCPKitError, KeyboardInterrupt) as error:
             is_interrupt = isinstance(error, KeyboardInterrupt)
-            if transport is not self._transport and not is_interrupt:
+            if self._is_closed and not is_interrupt:
                 raise TransportError("the client was closed before the answer came") from None
             # Closing its stream cancels a request of a modern server over HTTP.
             if getattr(error, "timed_out", is_interrupt) and (is_legacy or not self.is_http) and (
@@ -9275,52 +9275,39 @@ class Client:
                 self._cancel(message["id"], "no answer in time")
             raise
 
-    def _send(self, message: dict, silence: float, on_message: Callable = _ignore) -> Incoming:
-        """Send a message that is not a request."""
-        return self._get_transport().exchange(message, self._session.build_headers(message),
-                                              self._waits(silence), on_message)
-
     def _cancel(self, request_id: Any, reason: str) -> None:
         """Notify the server that an answer is not waited for any more, if that can be sent."""
         with contextlib.suppress(MCPKitError):
             self._send(build_notification("notifications/cancelled", self._session.build_params(
-                {"requestId": request_id, "reason": reason})), min(self._timeout, 2.0))
-
-    def _get_transport(self) -> Any:
-        transport = self._transport
-        if transport is None:
-            raise TransportError("the client was closed")
-        return transport
+                {"requestId": request_id, "reason": reason})), min(self._timeout, 2.0), _ignore)
 
     def _waits(self, silence: float) -> Timeouts:
         """Return the time limits of an exchange: that of listening is none of `max_time`."""
         now = time.monotonic()
-        deadline = min(now + (silence if silence == LISTEN_SECONDS else self._max_time),
-                       self._until)
+        deadline = min(self._until, now + (
+            silence if silence == LISTEN_SECONDS else self._max_time))
         return Timeouts(min(silence, round(deadline - now, 2)), deadline)
 
     def _take(self, message: dict) -> None:
         """Take what the server sends on its own: a notification, or (legacy) a request."""
-        if is_request(message):
-            transport = self._transport
-            if transport is not None and self.era == "legacy":
-                self._take_request(message, transport)
+        transport, params = self._transport, find_object(message, "params")
+        if is_request(message) and transport is not None and self.era == "legacy":
+            self._take_request(message, transport)
         elif is_notification(message):
-            self._take_notification(message["method"], find_object(message, "params"))
+            self._take_notification(message["method"], params)
 
     def _take_request(self, request: dict, transport: Any) -> None:
         """Answer a request of a legacy server, or have a thread do so."""
-        def reply(build: Callable[[dict], dict]) -> None:
+        def reply(build: Callable[[dict], dict] = self._responder.reply) -> None:
             # A reply that cannot be delivered costs nothing else.
             with transport.pause(), contextlib.suppress(MCPKitError):
-                self._send(build(request), self._timeout)
+                self._send(build(request), on_message=_ignore)
 
         if not (transport.shares_stream and self._responder.has_answer(request)):
-            reply(self._responder.reply)
+            reply()
         elif self._questions.acquire(blocking=False):
             # The answer may take its time, and the reader of the one stream must go on.
-            self._run_aside(lambda: reply(self._responder.reply),
-                            lambda _: self._questions.release())
+            self._run_aside(reply, lambda _: self._questions.release())
         else:
             reply(lambda request: build_error(request["id"], MCPError(
                 INTERNAL_ERROR, f"{MAX_QUESTIONS} questions are still to be answered: ask again "
@@ -9330,8 +9317,8 @@ class Client:
         with self._cache_lock:
             self._cache.drop(method, params)
         if method == "notifications/progress":
-            self._call_back(self._progress.get(str(params.get("progressToken"))),
-                            params.get("progress"), params.get("total"), params.get("message"))
+            on_progress = self._progress.get(str(params.get("progressToken")))
+            self._call_back(on_progress, *map(params.get, ("progress", "total", "message")))
         elif method == "notifications/message":
             self._call_back(self._on_log, str(params.get("level")), params.get("data"),
                             params.get("logger"))
