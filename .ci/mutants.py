@@ -224,7 +224,7 @@ MUTANTS = {
         "a_compressed_answer_keeps_the_limits"),
     "an endpoint may be at another origin": Mutant(
         "    if not is_same_origin(endpoint, url):", "    if False:",
-        "c23_an_endpoint_where_nothing_may_be_sent_is_refused"),
+        "c23_c26_a_stream_without_an_endpoint_of_its_own_is_no_mcp"),
     "a list has any number of pages": Mutant(
         "        while len(pages) < MAX_PAGES and", "        while len(pages) < 2 * MAX_PAGES and",
         "a_list_is_read_to_its_end_or_a_limit_with_a_warning"),
