@@ -8055,7 +8055,7 @@ def test_an_old_server_tells_of_changes_on_its_one_stream():
         event({"jsonrpc": "2.0", "id": "x", "result": {}})]),
     "silence": (TransportError, "no answer for 0.5 s", []),
     "an error": (MCPError, "-32602.*: no", [
-        event({"jsonrpc": "2.0", "id": 2, "error": {"code": -32602, "message": "no"}})]),
+        event({"jsonrpc": "2.0", "id": 3, "error": {"code": -32602, "message": "no"}})]),
     "a refused POST": (ProtocolError, "HTTP 404, text/plain: no such session", "refused")})
 def test_a_call_on_the_old_transport_ends_whatever_comes(kind, words, parts):
     def reply(asked):
