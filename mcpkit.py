@@ -2063,15 +2063,18 @@ def count_ways(pattern: str, size: int) -> float:
 # JSON arguments to the Python values that it wants. Schema and conversion of each kind of type
 # stand side by side. It calls no function of the author's but the types' own.
 
+MAX_HASHED_ALIKE = 100             # items of a set
+MAX_TRIES = 1000                   # of options of Unions, for a value that none of them takes
+
 
 class Signature(NamedTuple):
     """What a function takes and returns, in the words of JSON."""
 
     input_schema: dict
-    output_schema: Optional[dict]  # None where the return annotation promises no data
-    description: str  # the docstring without its sections on parameters and results
-    context_parameter: Optional[str]  # the parameter that wants the Context
-    bind: Callable[[dict], dict]  # valid JSON arguments to keyword arguments
+    output_schema: Optional[dict]        # None if the return annotation promises no data
+    description: str                     # the docstring without its sections on parameters
+    context_parameter: Optional[str]     # the parameter that wants the Context
+    bind: Callable[[dict], dict]         # valid JSON arguments to keyword arguments
 
 
 class SignatureError(MCPKitError, TypeError):
@@ -2085,12 +2088,8 @@ class ArgumentError(MCPError, ValueError):
         super().__init__(INVALID_PARAMS, message)
 
 
-class _IsContent(Exception):
-    """A return annotation without a schema, and no fault: its values travel as content."""
-
-
 @contextlib.contextmanager
-def _within(name):
+def _within(name: str) -> Iterator[None]:
     """Raise what goes wrong in the block as a SignatureError that says so of `name`."""
     try:
         yield
@@ -2098,7 +2097,8 @@ def _within(name):
         raise SignatureError(f"{name}: {error}") from None
 
 
-def build_signature(function, context_type, content_types=()):
+def build_signature(function: Callable, context_type: type,
+                    content_types: tuple = ()) -> Signature:
     """Return the Signature of a callable, or raise SignatureError.
 
     Instances of `content_types` travel as content: a function returning them has no output schema.
@@ -2107,12 +2107,15 @@ def build_signature(function, context_type, content_types=()):
     of the user's that raises ValueError for its fields, is an ArgumentError there.
     """
     import inspect
-
     definition = _find_definition(function)
     names = _list_visible_names(definition)
     description, documented = _parse_docstring(getattr(definition, "__doc__", None) or "")
     with _within(f"{getattr(definition, '__name__', definition)}()"):
-        _check_not_coroutine(function)
+        # Not its definition: a decorator may have made a plain function of a coroutine function.
+        for candidate in (function, getattr(function, "__call__", None)):
+            if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
+                raise SignatureError("this is a coroutine function, and mcpkit calls functions in "
+                                     "threads: write def, with asyncio.run() around what it awaits")
         signature = inspect.signature(function)
         fields, rest, context_parameter = _list_parameters(signature, names, context_type)
         fields = [field._replace(description=documented.get(field.name)) for field in fields]
@@ -2123,7 +2126,7 @@ def build_signature(function, context_type, content_types=()):
     return Signature(input_schema, output_schema, description, context_parameter, bind)
 
 
-def _find_definition(function):
+def _find_definition(function: Any) -> Any:
     """Return the function or method under decorators, partials and callable objects."""
     if isinstance(function, functools.partial):
         return _find_definition(function.func)
@@ -2134,25 +2137,14 @@ def _find_definition(function):
     return _find_definition(function.__call__)
 
 
-def _list_visible_names(definition):
+def _list_visible_names(definition: Any) -> dict:
     """Return what a string annotation of a function may refer to: its globals and closure."""
     names = dict(getattr(definition, "__globals__", ()))
     free = getattr(getattr(definition, "__code__", None), "co_freevars", ())
     for name, cell in zip(free, getattr(definition, "__closure__", None) or ()):
-        with contextlib.suppress(ValueError):  # empty, as a function's own while it is decorated
+        with contextlib.suppress(ValueError):     # empty, as its own name while it is decorated
             names[name] = cell.cell_contents
     return names
-
-
-def _check_not_coroutine(function):
-    """Raise SignatureError where a call of `function` would only create a coroutine."""
-    import inspect
-
-    # Not its definition: a decorator may have made a plain function of a coroutine function.
-    for candidate in (function, getattr(function, "__call__", None)):
-        if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
-            raise SignatureError("this is a coroutine function, and mcpkit calls functions in "
-                                 "threads: write def, with asyncio.run() around what it awaits")
 
 
 class _Field(NamedTuple):
@@ -2161,11 +2153,11 @@ class _Field(NamedTuple):
     name: str
     annotation: Any
     required: bool
-    default: Any = ...  # as good as none, since JSON has no Ellipsis to show
+    default: Any = ...                   # as good as none, since JSON has no Ellipsis to show
     description: Optional[str] = None
 
 
-def _list_parameters(signature, names, context_type):
+def _list_parameters(signature: Any, names: dict, context_type: type) -> tuple:
     """Return the fields, one more for **kwargs or None, and the name of the Context."""
     fields, rest, context_parameter = [], None, None
     for name, parameter in signature.parameters.items():
@@ -2176,9 +2168,11 @@ def _list_parameters(signature, names, context_type):
             required = parameter.default is parameter.empty
             field = _Field(name, _evaluate(parameter.annotation, names), required,
                            ... if required else parameter.default)
+            kinds = _list_kinds(field.annotation)
             if parameter.kind is parameter.VAR_KEYWORD:
                 rest = field
-            elif not _is_context(field.annotation, context_type):
+            elif not kinds or not all(_is_class(kind) and issubclass(kind, context_type)
+                                      for kind in kinds):
                 fields.append(field)
             elif context_parameter is None:
                 context_parameter = name
@@ -2187,16 +2181,10 @@ def _list_parameters(signature, names, context_type):
     return fields, rest, context_parameter
 
 
-def _is_context(annotation, context_type):
-    """Tell whether an annotation is a Context, or an optional one."""
-    kinds = _list_kinds(annotation)
-    return bool(kinds) and all(_is_class(kind) and issubclass(kind, context_type) for kind in kinds)
-
-
-def _build_arguments(plan, fields, rest):
+def _build_arguments(plan: _Plan, fields: List[_Field], rest: Optional[_Field]) -> tuple:
     """Return the schema of a function's arguments, and the function that binds them."""
     schema, members = _build_members(plan, fields)
-    others = _build_anything(plan, Any)
+    others = _build_shape(plan, Any)
     if rest is not None:
         with _within(rest.name):
             others = _build_shape(plan, rest.annotation)
@@ -2206,7 +2194,7 @@ def _build_arguments(plan, fields, rest):
         return schema, _give_back
     readers, read_other = {name: shape.read for name, shape in members.items()}, others.read
 
-    def bind(arguments):
+    def bind(arguments: dict) -> dict:
         bound, name = {}, ""
         try:
             for name, value in arguments.items():
@@ -2218,8 +2206,8 @@ def _build_arguments(plan, fields, rest):
     return schema, bind
 
 
-def _build_output_schema(plan, annotation):
-    """Return the schema of what a function returns, or None where that is text or content."""
+def _build_output_schema(plan: _Plan, annotation: Any) -> Optional[dict]:
+    """Return the schema of what a function returns, or None if that is text or content."""
     annotation = _evaluate(annotation, plan.names)
     kinds = _list_kinds(annotation)
     if not kinds or any(kind in (str, Any, object) for kind in kinds):
@@ -2232,41 +2220,44 @@ def _build_output_schema(plan, annotation):
 
 # ---- an annotation to its shape: the schema, and beside it the way to Python
 
+class _IsContent(Exception):
+    """A return annotation without a schema, and no fault: its values travel as content."""
+
 
 class _Shape(NamedTuple):
     """The JSON Schema of an annotation, and the way from JSON to the values it describes."""
 
-    schema: dict  # never shared, since a description may still be added to it
-    convert: Callable[[Any], Any]  # TypeError or ValueError where a value does not fit
-    plain: bool  # convert gives back what it is given
+    schema: dict                         # never shared: a description may still be added to it
+    convert: Callable[[Any], Any]        # TypeError or ValueError if a value does not fit
+    plain: bool                          # convert gives back what it is given
 
     @property
-    def read(self):
-        """The conversion of values known to fit, which is free where they stay as they are."""
+    def read(self) -> Callable[[Any], Any]:
+        """The conversion of values known to fit, which is free if they stay as they are."""
         return _give_back if self.plain else self.convert
 
 
 class _Plan:
     """A schema under construction; the classes in it are described once, apart from their uses."""
 
-    def __init__(self, names, content_types=()):
-        self.names = names  # what string annotations may refer to
-        self.content_types = content_types  # () where the schema describes arguments
-        self.shapes = {}  # class: its shape
-        self.uses = {}  # class: the {"$ref": ...} at each place where it occurs
+    def __init__(self, names: dict, content_types: tuple = ()):
+        self.names = names                   # what string annotations may refer to
+        self.content_types = content_types   # () if the schema describes arguments
+        self.shapes: dict = {}               # class: its shape
+        self.uses: dict = {}                 # class: the {"$ref": ...} at each place of it
 
-    def settle(self, root):
+    def settle(self, root: dict) -> dict:
         """Return `root` with the classes used once put in place, and the others in its "$defs"."""
         definitions = {}
         for cls, uses in self.uses.items():
             schema, name = self.shapes[cls].schema, cls.__name__
             while name in definitions:
                 name += "_"
-            if len(uses) > 1:  # which a recursive class always has: from outside, and from itself
+            if len(uses) > 1:                # as always for a recursive class: it refers to itself
                 definitions[name] = schema
             for use in uses:
                 described = {**use, "$ref": f"#/$defs/{name}"}
-                if len(uses) == 1 or use is root:  # at the root MCP wants to see "type"
+                if len(uses) == 1 or use is root:        # at the root MCP wants to see "type"
                     del described["$ref"]
                     described = {**schema, **described}
                 use.clear()
@@ -2276,11 +2267,11 @@ class _Plan:
         return root
 
 
-def _build_shape(plan, annotation):
+def _build_shape(plan: _Plan, annotation: Any) -> _Shape:
     """Return the shape of any annotation, with the metadata of Annotated in its schema."""
-    if isinstance(annotation, str):  # before Python 3.11, list["Node"] keeps it as it is
+    if isinstance(annotation, str):          # before Python 3.11, list["Node"] keeps it as it is
         annotation = _evaluate(annotation, plan.names)
-    bare, said = _peel(annotation)
+    bare, metadata = _unwrap(annotation)
     if any(base in plan.content_types for base in getattr(bare, "__mro__", ())):
         raise _IsContent(f"{_format_annotation(bare)} is content")
     build = _find_builder(bare)
@@ -2288,206 +2279,201 @@ def _build_shape(plan, annotation):
         advice = "; take base64 text in a str" if bare is bytes else ""
         raise SignatureError(f"{_format_annotation(bare)} has no form in JSON{advice}")
     shape = build(plan, bare)
-    for word in said:
+    for word in metadata:
         if isinstance(word, (str, dict)):
             shape.schema.update(word if isinstance(word, dict) else {"description": word})
     return shape
 
 
-def _give_back(value):
+def _give_back(value: Any) -> Any:
     return value
 
 
-class _IsOfAnotherKind(ValueError):
+class _MismatchError(ValueError):
     """A value that an annotation does not mean; in a Union, another one may."""
 
 
-class _IsRefusedByAll(ValueError):
+class _NoOptionError(ValueError):
     """A value that no option of a Union takes, found out after some tries in all."""
 
-    def __init__(self, message, tries):
+    def __init__(self, message: str, tries: int):
         super().__init__(message)
         self.tries = tries
 
 
-def _expect(kind, value):
+def _expect(kind: type, value: Any) -> Any:
     """Return `value` if it is exactly of a kind; JSON's true is not the number 1."""
     if type(value) is not kind:
-        raise _IsOfAnotherKind(f"expected {kind.__name__}, not {type(value).__name__}")
+        raise _MismatchError(f"expected {kind.__name__}, not {type(value).__name__}")
     return value
 
 
-def _build_anything(plan, bare):
-    return _Shape({}, _give_back, True)
-
-
-def _build_scalar(plan, kind):
-    def convert(value):
+def _build_scalar(plan: _Plan, kind: type) -> _Shape:
+    def convert(value: Any) -> Any:
         if kind is int and type(value) is float and value.is_integer():
-            return int(value)  # JSON does not tell 3.0 from 3, but range() does
-        if kind is float and type(value) is int:
-            return value  # as everywhere in Python
-        return _expect(kind, value)
+            return int(value)                # JSON does not tell 3.0 from 3, but range() does
+        return value if kind is float and type(value) is int else _expect(kind, value)
 
     return _Shape({"type": _SCALARS[kind]}, convert, kind is not int)
 
 
-def _build_text(plan, cls):
+def _build_text(plan: _Plan, cls: type) -> _Shape:
     """Return the shape of a class whose values travel as text, such as a date."""
-    form, parse, _, kinds = _find_text_type(cls)
+    form, parse, _ = _find_text_type(cls)
 
-    def convert(value):
-        if type(value) in kinds:
+    def convert(value: Any) -> Any:
+        if type(value) is str:
             with contextlib.suppress(ValueError, ArithmeticError):
                 return parse(cls, value)
-        kind = ValueError if type(value) in kinds else _IsOfAnotherKind
+        kind = ValueError if type(value) is str else _MismatchError
         raise kind(f"must have the format {form}, but is {_format_seen(value)}")
 
-    names = "string" if kinds == (str,) else ["string", "number"]
-    return _Shape({"type": names, "format": form}, convert, False)
+    return _Shape({"type": "string", "format": form}, convert, False)
 
 
-def _build_choice(plan, bare):
+def _build_choice(plan: _Plan, bare: Any) -> _Shape:
     """Return the shape of a Literal, or of an Enum by its values."""
     choices = [(to_json_value(choice), choice) for choice in get_args(bare) or bare]
     kinds = {type(form) for form, _ in choices}
     schema = {"type": _SCALARS[kinds.pop()]} if len(kinds) == 1 and kinds <= _SCALARS.keys() else {}
     schema["enum"] = [form for form, _ in choices]
 
-    def convert(value):
+    def convert(value: Any) -> Any:
         for form, choice in choices:
             if form == value and (form is value or bool not in (type(form), type(value))):
                 return choice
-        raise _IsOfAnotherKind(f"expected one of {schema['enum']}")
+        raise _MismatchError(f"expected one of {schema['enum']}")
 
     return _Shape(schema, convert, all(form is choice for form, choice in choices))
 
 
-def _build_union(plan, bare):
+def _build_union(plan: _Plan, bare: Any) -> _Shape:
     shapes = [_build_shape(plan, option) for option in get_args(bare)]
     schemas = [shape.schema for shape in shapes]
-    if all(schema.keys() == {"type"} and isinstance(schema["type"], str) for schema in schemas):
-        schema = {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
-    else:
-        schema = {"anyOf": schemas}
+    is_flat = all(schema.keys() == {"type"} and isinstance(schema["type"], str)
+                  for schema in schemas)
+    schema = ({"type": list(dict.fromkeys(schema["type"] for schema in schemas))} if is_flat
+              else {"anyOf": schemas})
 
-    def convert(value):
+    def convert(value: Any) -> Any:
         refusal, tries = None, 0
         for shape in shapes:
             try:
                 return shape.convert(value)
-            except _IsOfAnotherKind:
+            except _MismatchError:
                 continue
             except (TypeError, ValueError, LookupError) as error:
-                refusal = refusal or error  # what a type says of a value of its kind tells most
+                refusal = refusal or error   # what a type says of a value of its kind tells most
                 tries += getattr(error, "tries", 1)
-            if tries > MAX_TRIES:  # options with Unions in them try all that these have tried
+            if tries > MAX_TRIES:            # options with Unions in them try all that these do
                 break
         if refusal is not None:
-            raise _IsRefusedByAll(str(refusal), tries)
-        raise _IsOfAnotherKind(f"expected {_format_annotation(bare)}")
+            raise _NoOptionError(str(refusal), tries)
+        raise _MismatchError(f"expected {_format_annotation(bare)}")
 
     return _Shape(schema, convert, all(shape.plain for shape in shapes))
 
 
-def _build_array(plan, bare):
+def _build_array(plan: _Plan, bare: Any) -> _Shape:
     """Return the shape of a list, set or tuple of any length, its items all of one kind."""
     make = _ARRAYS[_find_origin(bare)]
     item = _build_shape(plan, (*get_args(bare), Any)[0])
-    schema = {"type": "array"}
+    schema: dict = {"type": "array"}
     if item.schema:
         schema["items"] = item.schema
     if make in (set, frozenset):
         schema["uniqueItems"] = True
 
-    def convert(value):
+    def convert(value: Any) -> Any:
         items = list(map(item.convert, _expect(list, value)))
-        if make in (set, frozenset):
-            _check_hashes(items)
+        # A set of n numbers with the same hash takes n * n steps.
+        if make in (set, frozenset) and items and max(
+                Counter(map(hash, items)).values()) > MAX_HASHED_ALIKE:
+            raise ValueError(f"more than {MAX_HASHED_ALIKE} of the items have the same hash")
         return make(items)
 
     return _Shape(schema, convert, make is list and item.plain)
 
 
-MAX_HASHED_ALIKE = 100  # items of a set
-MAX_TRIES = 1000  # of options of Unions, for a value that none of them takes
-
-
-def _check_hashes(items):
-    """Raise ValueError where many items hash alike: a set of n such numbers takes n * n steps."""
-    if items and max(Counter(map(hash, items)).values()) > MAX_HASHED_ALIKE:
-        raise ValueError(f"more than {MAX_HASHED_ALIKE} of the items have the same hash")
-
-
-def _build_tuple(plan, bare):
+def _build_tuple(plan: _Plan, bare: Any) -> _Shape:
     kinds = get_args(bare)
     if not kinds or kinds[-1] is ...:
         return _build_array(plan, bare)
     items = [_build_shape(plan, kind) for kind in kinds]
-    schema = {"type": "array", "prefixItems": [item.schema for item in items],
-              "minItems": len(items), "maxItems": len(items)}
 
-    def convert(value):
+    def convert(value: Any) -> tuple:
         if len(_expect(list, value)) != len(items):
-            raise _IsOfAnotherKind(f"expected {len(items)} items, not {len(value)}")
+            raise _MismatchError(f"expected {len(items)} items, not {len(value)}")
         return tuple(item.convert(member) for item, member in zip(items, value))
 
-    return _Shape(schema, convert, False)
+    return _Shape({"type": "array", "prefixItems": [item.schema for item in items],
+                   "minItems": len(items), "maxItems": len(items)}, convert, False)
 
 
-def _build_mapping(plan, bare):
+def _build_mapping(plan: _Plan, bare: Any) -> _Shape:
     key, item = (_build_shape(plan, part) for part in get_args(bare) or (Any, Any))
     if key.schema.get("type", "string") != "string":
         raise SignatureError(f"{_format_annotation(bare)} has keys that are no strings")
-    schema = {"type": "object"}
+    schema: dict = {"type": "object"}
     if key.schema not in ({}, {"type": "string"}):
         schema["propertyNames"] = key.schema
     schema["additionalProperties"] = item.schema or True
 
-    def convert(value):
+    def convert(value: Any) -> dict:
         members = _expect(dict, value).items()
         return {key.convert(name): item.convert(member) for name, member in members}
 
     return _Shape(schema, convert, key.plain and item.plain)
 
 
-def _build_record(plan, cls):
+def _build_record(plan: _Plan, cls: type) -> _Shape:
     """Return the shape of a class with fields: a reference, until the plan is settled."""
     use = {"$ref": None}
     uses = plan.uses.setdefault(cls, [])
     uses.append(use)
-    if len(uses) == 1:  # so built once, though its own fields may lead back here before that ends
+    if len(uses) == 1:                       # once: its own fields may lead back here
         plan.shapes[cls] = _build_object(plan, cls)
     plain = cls in plan.shapes and plan.shapes[cls].plain
     return _Shape(use, lambda value: plan.shapes[cls].convert(value), plain)
 
 
-def _build_object(plan, cls):
+def _build_object(plan: _Plan, cls: Any) -> _Shape:
     list_fields = next(_RECORDS[mark] for mark in _RECORDS if hasattr(cls, mark))
     schema, members = _build_members(plan, list_fields(plan, cls))
-    make = dict if issubclass(cls, dict) else cls  # a TypedDict is a dict once it is made
-    scalars = _SCALARS.values()
+    make = dict if issubclass(cls, dict) else cls        # a TypedDict is a dict once it is made
     required = frozenset(schema.get("required", ()))
     # Scalars first: they tell the classes of a union apart before any nesting is looked into, which
     # would otherwise be searched again for each class at each depth.
-    order = sorted(members, key=lambda name: members[name].schema.get("type") not in scalars)
+    order = sorted(members, key=lambda name: (
+        members[name].schema.get("type") not in _SCALARS.values()))
 
-    def convert(value):
+    def convert(value: Any) -> Any:
         if not required <= _expect(dict, value).keys() <= members.keys():
-            raise _IsOfAnotherKind(f"expected the members of {cls.__name__}")
+            raise _MismatchError(f"expected the members of {cls.__name__}")
         return make(**{name: members[name].convert(value[name]) for name in order if name in value})
 
     return _Shape(schema, convert, make is dict and all(one.plain for one in members.values()))
 
 
-def _build_members(plan, fields):
-    """Return the schema of an object with these fields alone, and the shape of each."""
+def _build_members(plan: _Plan, fields: List[_Field]) -> Tuple[dict, Dict[str, _Shape]]:
+    """Return the schema of an object with these fields alone, and the shape of each.
+
+    A field shows a default that its own schema accepts. So `tag: str = None` may be left out but
+    not be null; that takes an Optional[str].
+    """
     members = {}
     for field in fields:
         with _within(field.name):
-            members[field.name] = _build_field(plan, field)
-    schema = {"type": "object"}
-    schema["properties"] = {name: shape.schema for name, shape in members.items()}
+            shape = members[field.name] = _build_shape(plan, field.annotation)
+            description = shape.schema.pop("description", field.description)
+            with contextlib.suppress(TypeError, ValueError, LookupError):
+                default = to_json_value(field.default)
+                shape.convert(default)
+                shape.schema.setdefault("default", default)
+            if description:
+                shape.schema["description"] = description
+    schema: dict = {"type": "object",
+                    "properties": {name: shape.schema for name, shape in members.items()}}
     required = [field.name for field in fields if field.required]
     if required:
         schema["required"] = required
@@ -2495,76 +2481,50 @@ def _build_members(plan, fields):
     return schema, members
 
 
-def _build_field(plan, field):
-    """Return the shape of a field, which shows a default that the field's own schema accepts.
-
-    So `tag: str = None` may be left out but not be null; that takes an Optional[str].
-    """
-    shape = _build_shape(plan, field.annotation)
-    description = shape.schema.pop("description", field.description)
-    with contextlib.suppress(TypeError, ValueError, LookupError):
-        default = to_json_value(field.default)
-        shape.convert(default)
-        shape.schema.setdefault("default", default)
-    if description:
-        shape.schema["description"] = description
-    return shape
-
-
-def _list_typed_dict_fields(plan, cls):
+def _list_typed_dict_fields(plan: _Plan, cls: Any) -> List[_Field]:
     fields = []
     for name, annotation in _read_class_hints(cls, plan.names).items():
-        said = [_name_form(word) for word in _peel(annotation)[1]]
-        required = "Required" in said or name in cls.__required_keys__
-        fields.append(_Field(name, annotation, required and "NotRequired" not in said))
+        forms = [_name_form(word) for word in _unwrap(annotation)[1]]
+        required = "Required" in forms or name in cls.__required_keys__
+        fields.append(_Field(name, annotation, required and "NotRequired" not in forms))
     return fields
 
 
-def _list_named_tuple_fields(plan, cls):
+def _list_named_tuple_fields(plan: _Plan, cls: Any) -> List[_Field]:
     hints, defaults = _read_class_hints(cls, plan.names), cls._field_defaults
     return [_Field(name, hints.get(name, Any), name not in defaults, defaults.get(name, ...))
             for name in cls._fields]
 
 
-def _list_dataclass_fields(plan, cls):
+def _list_dataclass_fields(plan: _Plan, cls: Any) -> List[_Field]:
     import dataclasses
-
     hints, fields = _read_class_hints(cls, plan.names), []
     for field in dataclasses.fields(cls):
-        if field.init or plan.content_types:  # one that __init__ does not take is only given
-            required = field.default is field.default_factory  # both are MISSING
+        if field.init or plan.content_types:     # one that __init__ does not take is only given
+            required = field.default is field.default_factory      # both are MISSING
             default = ... if field.default is dataclasses.MISSING else field.default
             fields.append(_Field(field.name, hints[field.name], required, default))
     return fields
 
 
 _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-
-_ARRAYS = {  # what is annotated: what a JSON array becomes
+_ARRAYS = {                              # what is annotated: what a JSON array becomes
     **dict.fromkeys((list, Iterable, Collection, Sequence, MutableSequence), list),
-    **dict.fromkeys((set, Set, MutableSet), set),
-    frozenset: frozenset,
-    tuple: tuple,
-}
-
-_BUILDERS = {  # what _find_origin finds: the builder of its shape
-    **dict.fromkeys((Any, object), _build_anything),
+    **dict.fromkeys((set, Set, MutableSet), set), frozenset: frozenset, tuple: tuple}
+_BUILDERS: Dict[Any, Callable] = {       # what _find_origin finds: the builder of its shape
+    **dict.fromkeys((Any, object), lambda plan, bare: _Shape({}, _give_back, True)),
     **dict.fromkeys(_SCALARS, _build_scalar),
     "Literal": _build_choice,
     **dict.fromkeys(("Union", "UnionType"), _build_union),
     **dict.fromkeys(_ARRAYS, _build_array),
     tuple: _build_tuple,
-    **dict.fromkeys((dict, Mapping, MutableMapping), _build_mapping),
-}
-
-_RECORDS = {  # the attribute that marks a class with fields: the function that lists them
-    "__required_keys__": _list_typed_dict_fields,
-    "_field_defaults": _list_named_tuple_fields,
-    "__dataclass_fields__": _list_dataclass_fields,
-}
+    **dict.fromkeys((dict, Mapping, MutableMapping), _build_mapping)}
+_RECORDS = {                             # the mark of a class with fields: what lists them
+    "__required_keys__": _list_typed_dict_fields, "_field_defaults": _list_named_tuple_fields,
+    "__dataclass_fields__": _list_dataclass_fields}
 
 
-def _find_builder(bare):
+def _find_builder(bare: Any) -> Optional[Callable]:
     """Return the function that builds the shape of a bare annotation, or None."""
     origin = _find_origin(bare)
     if isinstance(origin, Hashable) and origin in _BUILDERS:
@@ -2580,23 +2540,14 @@ def _find_builder(bare):
 
 # ---- classes whose values travel as text
 
-
-def _parse_text(cls, text):
-    return cls(text)
-
-
-def _parse_time(cls, text):
+def _parse_time(cls: Any, text: str) -> Any:
     # Before Python 3.11 fromisoformat knows no Z, and fractions of 3 or 6 digits only.
     text = re.sub(r"\.(\d{1,6})\d*", lambda match: "." + match[1].ljust(6, "0"), text)
     return cls.fromisoformat(re.sub("[Zz]$", "+00:00", text))
 
 
-def _format_time(value):
-    return value.isoformat()
-
-
-def _parse_decimal(cls, value):
-    number = cls(value if isinstance(value, int) else str(value))
+def _parse_decimal(cls: Any, text: str) -> Any:
+    number = cls(text)
     if not number.is_finite():
         raise ValueError(f"{number} is not finite")
     return number
@@ -2606,7 +2557,7 @@ _DURATION = (r"(?a)([+-]?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?"
              r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
-def _parse_duration(cls, text):
+def _parse_duration(cls: Any, text: str) -> Any:
     match = re.fullmatch(_DURATION, text)
     if match is None:
         raise ValueError("months and years have no fixed length, and all else is no duration")
@@ -2615,7 +2566,7 @@ def _parse_duration(cls, text):
     return -duration if match[1] == "-" else duration
 
 
-def _format_duration(value):
+def _format_duration(value: Any) -> str:
     sign, value = ("-", -value) if value.days < 0 else ("", value)
     minutes, seconds = divmod(value.seconds, 60)
     fraction = f"{value.microseconds:06}".rstrip("0")
@@ -2626,33 +2577,23 @@ def _format_duration(value):
     return f"{sign}P{days}T{within}" if within else f"{sign}P{days or 'T0S'}"
 
 
-class _TextType(NamedTuple):
-    """How values of a class travel: the `format` of the text, both ways, and what is taken."""
-
-    format: str
-    parse: Callable = _parse_text
-    spell: Callable = str
-    kinds: tuple = (str,)
-
-
-# By module and name, since most programs never import these classes; a class that is annotated
-# has been imported by its user.
-_TEXT_TYPES = {
-    "datetime.datetime": _TextType("date-time", _parse_time, _format_time),
-    "datetime.date": _TextType("date", _parse_time, _format_time),
-    "datetime.time": _TextType("time", _parse_time, _format_time),
-    "datetime.timedelta": _TextType("duration", _parse_duration, _format_duration),
-    "uuid.UUID": _TextType("uuid"),
-    "decimal.Decimal": _TextType("decimal", _parse_decimal, str, (str, int, float)),
-    "pathlib.PurePath": _TextType("path"),
-    **{f"ipaddress.IPv{version}{kind}": _TextType(f"ipv{version}{suffix}")
-       for version in (4, 6) for kind, suffix in
-       (("Address", ""), ("Interface", "interface"), ("Network", "network"))},
+# A class to the `format` of its values as text, and both ways. By module and name, since most
+# programs never import these classes; a class that is annotated has been imported by its user.
+_TEXT_TYPES: Dict[str, Tuple[str, Callable, Callable]] = {
+    **{f"datetime.{name}": (form, _parse_time, lambda value: value.isoformat())
+       for name, form in (("datetime", "date-time"), ("date", "date"), ("time", "time"))},
+    "datetime.timedelta": ("duration", _parse_duration, _format_duration),
+    "decimal.Decimal": ("decimal", _parse_decimal, str),
+    **{name: (form, lambda cls, text: cls(text), str) for name, form in (
+        ("uuid.UUID", "uuid"), ("pathlib.PurePath", "path"),
+        *((f"ipaddress.IPv{version}{kind}", f"ipv{version}{suffix}") for version in (4, 6)
+          for kind, suffix in (("Address", ""), ("Interface", "interface"),
+                               ("Network", "network"))))},
 }
 
 
-def _find_text_type(cls):
-    """Return the row of the first class that `cls` is or extends, None where there is none."""
+def _find_text_type(cls: type) -> Optional[Tuple[str, Callable, Callable]]:
+    """Return the row of the first class that `cls` is or extends, None if there is none."""
     for base in cls.__mro__:
         # pathlib is a package in some versions of Python, and its classes live inside.
         row = _TEXT_TYPES.get(f"{base.__module__.partition('.')[0]}.{base.__qualname__}")
@@ -2663,81 +2604,76 @@ def _find_text_type(cls):
 
 # ---- annotations taken apart
 
+def _is_class(annotation: Any) -> bool:
+    return isinstance(annotation, type) and get_origin(annotation) is None   # not list[int]
 
-def _is_class(annotation):
-    return isinstance(annotation, type) and get_origin(annotation) is None  # list[int] poses as one
 
-
-def _name_form(origin):
+def _name_form(origin: Any) -> Optional[str]:
     """Return the name of a special form; typing_extensions has its own, alike in name only."""
     return getattr(origin, "__name__", None) or getattr(origin, "_name", None)
 
 
-def _find_origin(annotation):
+def _find_origin(annotation: Any) -> Any:
     """Return what an annotation subscripts, special forms by name, or else the annotation."""
     origin = get_origin(annotation)
     name = _name_form(origin)
     return name if name in ("Literal", "Union", "UnionType") else origin or annotation
 
 
-def _peel(annotation):
-    """Return what is inside Annotated, qualifiers, NewType and aliases, and all that these said."""
-    said = []
+def _unwrap(annotation: Any) -> Tuple[Any, list]:
+    """Return what is inside Annotated, qualifiers, NewType and aliases, and their metadata."""
+    metadata: list = []
     while True:
         origin, arguments = get_origin(annotation), get_args(annotation)
         if _name_form(origin) in ("Annotated", "Required", "NotRequired", "ReadOnly", "Final"):
-            said[:0] = origin, *arguments[1:]
+            metadata[:0] = origin, *arguments[1:]
             inner = arguments[0]
-        else:  # an alias is `type Name = ...`, since Python 3.12
+        else:                            # an alias is `type Name = ...`, since Python 3.12
             inner = getattr(annotation, "__supertype__", getattr(annotation, "__value__", None))
         if inner is None:
-            return annotation, said
+            return annotation, metadata
         annotation = inner
 
 
-def _list_kinds(annotation):
+def _list_kinds(annotation: Any) -> list:
     """Return what an annotation allows besides None: the members of a Union, or itself alone."""
-    bare, _ = _peel(annotation)
+    bare, _ = _unwrap(annotation)
     options = get_args(bare) if _find_builder(bare) is _build_union else (bare,)
-    return [_peel(option)[0] for option in options if option is not type(None)]
+    return [_unwrap(option)[0] for option in options if option is not type(None)]
 
 
-def _evaluate(annotation, names):
-    """Return an annotation with its strings evaluated; Any where there is none."""
+def _evaluate(annotation: Any, names: dict) -> Any:
+    """Return an annotation with its strings evaluated; Any if there is none."""
     import inspect
-
     if annotation is inspect.Parameter.empty:
         return Any
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     return _read_hints(holder, names, annotation)["it"]
 
 
-def _read_class_hints(cls, names):
+def _read_class_hints(cls: Any, names: dict) -> dict:
     """Return the annotations of a class, by its own module, or by what the function sees."""
     with contextlib.suppress(Exception):
         return get_type_hints(cls, include_extras=True)
     return _read_hints(cls, {**names, cls.__name__: cls}, cls)
 
 
-def _read_hints(owner, names, wanted):
+def _read_hints(owner: Any, names: dict, wanted: Any) -> dict:
+    """Return annotations; the SignatureError of one that cannot be evaluated says what to write."""
     try:
         return get_type_hints(owner, names, names, include_extras=True)
-    except Exception as error:  # a string annotation is code, and can raise anything
+    except Exception as error:           # a string annotation is code, and can raise anything
+        advice = ""
+        if isinstance(error, NameError):
+            advice = "; define it where the whole module sees it, or drop the quotes"
+        elif "|" in str(error):          # an operator that types have since Python 3.10
+            optional = re.fullmatch(r"([^|]+?) *\| *None", str(wanted))
+            advice = f"; write {f'Optional[{optional[1]}]' if optional else 'Optional or Union'}"
         raise SignatureError(f"{_format_annotation(wanted)} cannot be evaluated, {error}"
-                             f"{_advise(wanted, error)}") from None
+                             f"{advice}") from None
 
 
-def _advise(annotation, error):
-    """Return what to write instead of an annotation that could not be evaluated, or nothing."""
-    if isinstance(error, NameError):
-        return "; define it where the whole module sees it, or drop the quotes"
-    if "|" in str(error):  # an operator that types have since Python 3.10
-        optional = re.fullmatch(r"([^|]+?) *\| *None", str(annotation))
-        return f"; write {f'Optional[{optional[1]}]' if optional else 'Optional or Union'}"
-    return ""
-
-
-def _format_annotation(annotation):
+def _format_annotation(annotation: Any) -> str:
     """Return an annotation as its author wrote it, or nearly."""
     if isinstance(annotation, str):
         return annotation
@@ -2746,9 +2682,8 @@ def _format_annotation(annotation):
 
 # ---- a Python value to its JSON value
 
-
-def to_json_value(value):
-    """Return `value` in JSON's own types, or raise TypeError or ValueError where it has no form.
+def to_json_value(value: Any) -> Any:
+    """Return `value` in JSON's own types, or raise TypeError or ValueError if it has no form.
 
     Dataclasses and NamedTuples become objects, tuples and sets arrays, Enum members their values.
     What is made of JSON's types already may come back as it is.
@@ -2757,7 +2692,7 @@ def to_json_value(value):
     return (_FORMATTERS.get(kind) or _find_formatter(kind))(value)
 
 
-def _find_formatter(kind):
+def _find_formatter(kind: type) -> Callable[[Any], Any]:
     """Return the function that formats instances of a class which has no row in _FORMATTERS."""
     for is_kind, format_value in _FORMATTERS_BY_TRAIT:
         if is_kind(kind):
@@ -2765,57 +2700,50 @@ def _find_formatter(kind):
     raise TypeError(f"{kind.__name__} has no form in JSON")
 
 
-def _format_number(value):
+def _format_number(value: float) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{value} has no form in JSON")
     return value
 
 
-def _format_array(items):
+def _format_array(items: Any) -> list:
     if type(items) is list and _ATOMS.issuperset(map(type, items)):
         return items
     return [to_json_value(item) for item in items]
 
 
-def _format_object(members):
+def _format_object(members: Any) -> dict:
     if {str}.issuperset(map(type, members)) and _ATOMS.issuperset(map(type, members.values())):
         return members if type(members) is dict else dict(members)
     return {_format_member_name(name): to_json_value(one) for name, one in members.items()}
 
 
-def _format_member_name(key):
+def _format_member_name(key: Any) -> str:
     name = to_json_value(key)
     if isinstance(name, (list, dict)):
         raise TypeError(f"{key!r:.80} cannot name a member of a JSON object")
-    return name if isinstance(name, str) else json.dumps(name)  # 1 is "1", None is "null"
+    return name if isinstance(name, str) else json.dumps(name)      # 1 is "1", None is "null"
 
 
-def _format_dataclass(value):
+def _format_dataclass(value: Any) -> dict:
     import dataclasses
-
     return {field.name: to_json_value(getattr(value, field.name))
             for field in dataclasses.fields(value)}
 
 
 _ATOMS = frozenset((str, int, bool, type(None)))
-
-_FORMATTERS = {
-    **dict.fromkeys(_ATOMS, _give_back),
-    float: _format_number,
-    **dict.fromkeys((list, tuple, set, frozenset), _format_array),
-    dict: _format_object,
-}
-
-_FORMATTERS_BY_TRAIT = (  # the first that a class has, so an IntEnum is an Enum before it is an int
+_FORMATTERS: Dict[type, Callable] = {
+    **dict.fromkeys(_ATOMS, _give_back), float: _format_number, dict: _format_object,
+    **dict.fromkeys((list, tuple, set, frozenset), _format_array)}
+_FORMATTERS_BY_TRAIT: tuple = (  # the first that a class has: an IntEnum is an Enum before an int
     (lambda kind: issubclass(kind, enum.Enum), lambda member: to_json_value(member.value)),
-    (_find_text_type, lambda value: _find_text_type(type(value)).spell(value)),
+    (_find_text_type, lambda value: _find_text_type(type(value))[2](value)),
     (lambda kind: hasattr(kind, "__dataclass_fields__"), _format_dataclass),
     (lambda kind: hasattr(kind, "_field_defaults"), lambda value: _format_object(value._asdict())),
     (lambda kind: issubclass(kind, Mapping), _format_object),
     (lambda kind: issubclass(kind, (list, tuple, Set)), _format_array),
     (lambda kind: issubclass(kind, float), _format_number),
-    (lambda kind: issubclass(kind, (str, int)), _give_back),
-)
+    (lambda kind: issubclass(kind, (str, int)), _give_back))
 
 
 # ---- a docstring to its description, and to those of the parameters
@@ -2824,26 +2752,21 @@ _DOC_STYLES = (  # a section as (title, body), and an entry of a section as (nam
     (r"^(Args|Arguments|Keyword Args|Keyword Arguments|Parameters|Returns?|Yields?|Raises):[ \t]*\n"
      r"((?:[ \t]*\n|[ \t]+\S.*\n?)*)",
      r"^([\w*, ]+?)[ \t]*(?:\(.*?\))?:[ \t]*(.*(?:\n(?:[ \t].*)?$)*)"),
-    (r"^(Parameters|Other Parameters|Returns|Yields|Raises)[ \t]*\n-{3,}[ \t]*\n"
-     r"((?:(?!\S.*\n-{3,}).*\n)*)",
-     r"^([\w*, ]+?)[ \t]*(?::.*)?$((?:\n(?:[ \t].*)?$)*)"),
     (r"^:(param|parameter|arg|argument|key|keyword|type|returns?|rtype|raises?)\b"
      r"(.*\n(?:[ \t]+\S.*\n)*)",
-     r"^(?:[^:\n]*[ \t])?(\w+):([\s\S]*)"),
-)
+     r"^(?:[^:\n]*[ \t])?(\w+):([\s\S]*)"))
 
 
-def _parse_docstring(text):
+def _parse_docstring(text: str) -> Tuple[str, Dict[str, str]]:
     """Return the prose of a docstring, and the descriptions of parameters in its sections.
 
-    Google, NumPy and Sphinx styles are known; sections on results and exceptions are dropped.
+    Google and Sphinx styles are known; sections on results and exceptions are dropped.
     """
     import inspect
-
     text, described = inspect.cleandoc(text) + "\n", {}
     for section, entry in _DOC_STYLES:
         for title, body in re.findall(section, text, re.MULTILINE):
-            if title.lower().startswith(("arg", "key", "other", "param")):
+            if title.lower().startswith(("arg", "key", "param")):
                 body = inspect.cleandoc("\n" + body)
                 for names, description in re.findall(entry, body, re.MULTILINE):
                     words = " ".join(description.split())
@@ -2855,7 +2778,6 @@ def _parse_docstring(text):
 # ---- parameters that headers repeat. Spec: streamable-http, Custom Headers from Tool Parameters.
 
 HeaderParameters = Dict[Tuple[str, ...], str]      # path of a parameter to its header's name
-
 _DATA_KEYWORDS = frozenset({"default", "enum", "const", "examples"})    # hold values, not schemas
 MAX_SAFE_INTEGER = 2 ** 53 - 1
 
@@ -2863,11 +2785,10 @@ MAX_SAFE_INTEGER = 2 ** 53 - 1
 def find_header_parameters(schema: Any) -> HeaderParameters:
     """Return which parameters of an input schema the `Mcp-Param-*` headers repeat.
 
-    Raises SchemaError where an `x-mcp-header` is against the rules: it names a token that no other
+    Raises SchemaError if an `x-mcp-header` is against the rules: it names a token that no other
     one uses, on a string, integer or boolean that only `properties` lead to.
     """
     found: HeaderParameters = {}
-    names: set = set()
     waiting: List[Tuple[Optional[Tuple[str, ...]], Any]] = [((), schema)]
     while waiting:
         path, part = waiting.pop()
@@ -2877,9 +2798,8 @@ def find_header_parameters(schema: Any) -> HeaderParameters:
             continue
         if "x-mcp-header" in part and not isinstance(part["x-mcp-header"], dict):
             name = _check_header_parameter(path, part)
-            if name.lower() in names:
+            if name.lower() in map(str.lower, found.values()):
                 raise SchemaError(f"x-mcp-header {shorten(name)} is used twice")
-            names.add(name.lower())
             found[path] = name
         for keyword, member in part.items():
             if keyword == "properties" and isinstance(member, dict):
@@ -2896,7 +2816,7 @@ def _check_header_parameter(path: Optional[Tuple[str, ...]], schema: dict) -> st
     if not path:
         raise SchemaError(f"x-mcp-header {shorten(name)} is not on a property that only "
                           "`properties` lead to")
-    if not isinstance(name, str) or re.fullmatch(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+", name) is None:
+    if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
         raise SchemaError(f"x-mcp-header {shorten(name)} of {'.'.join(path)} is no header name")
     if schema.get("type") not in ("string", "integer", "boolean"):
         raise SchemaError(f"x-mcp-header {name} is on {'.'.join(path)}, which is no string, "
@@ -2905,14 +2825,14 @@ def _check_header_parameter(path: Optional[Tuple[str, ...]], schema: dict) -> st
 
 
 def find_at_path(arguments: Any, path: Tuple[str, ...]) -> Any:
-    """Return the argument at a path of properties, None where there is none."""
+    """Return the argument at a path of properties, None if there is none."""
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, dict) else None
     return arguments
 
 
 def format_parameter(value: Any) -> Optional[str]:
-    """Return an argument as its header says it, None where no header may."""
+    """Return an argument as its header says it, None if no header may."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -2941,29 +2861,24 @@ def check_parameter_headers(parameters: HeaderParameters, arguments: dict,
     for path, name in parameters.items():
         header = headers.get(f"mcp-param-{name.lower()}")
         value = find_at_path(arguments, path)
-        seen = None if header is None else parse_header_value(header)
-        if (header is None) != (value is None) or (
-                header is not None and not _says_the_same(seen, value)):
+        text = None if header is None else parse_header_value(header)
+        is_same = text is not None and text == format_parameter(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            number = re.fullmatch(r"(-?\d{1,16})(\.0+)?", text or "", re.ASCII)
+            is_same = number is not None and int(number[1]) == value      # 42.0 is 42
+        if header is not None and not is_same or (header is None) != (value is None):
             raise MCPError(HEADER_MISMATCH, f"Header mismatch: the Mcp-Param-{name} header "
                            + ("is missing" if header is None else f"says {shorten(header)}")
                            + f", the argument {'.'.join(path)} "
                            + ("is missing" if value is None else f"is {shorten(value)}"))
 
 
-def _says_the_same(text: Optional[str], value: Any) -> bool:
-    """Return whether a header's text is an argument; 42.0 is 42, as the specification asks."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        match = re.fullmatch(r"(-?\d{1,16})(\.0+)?", text or "", re.ASCII)
-        return match is not None and int(match.group(1)) == value
-    return text is not None and text == format_parameter(value)
-
-
 # ---- text to values: the words of a command line, and the parts of a URI
 
 def coerce_text(text: str, schema: Any, root: Optional[dict] = None) -> Any:
-    """Return text as the value that a schema wants: it says, not the look of the text.
+    """Return text as the value that a schema wants: it decides, not the look of the text.
 
-    Where the schema takes a string the text stays as it is, so "012" stays "012". Where it takes
+    If the schema takes a string the text stays as it is, so "012" stays "012". If it takes
     something else, the text is read as JSON; what does not fit stays text, for the check to find.
     """
     types = find_types(schema, schema if root is None else root)
@@ -2976,37 +2891,39 @@ def coerce_text(text: str, schema: Any, root: Optional[dict] = None) -> Any:
     return text if isinstance(value, str) else value
 
 
+def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
+    """Return arguments given as text as the values that an object schema wants."""
+    properties = find_object(schema, "properties")
+    return {name: coerce_text(text, properties.get(name), schema) if isinstance(text, str)
+            else text for name, text in texts.items()}
+
+
 def find_types(schema: Any, root: Any) -> set:
-    """Return the names of the JSON types that a schema plainly takes, none when it is open.
+    """Return the names of the JSON types that a schema plainly takes, none if it is open.
 
     The schema may be a peer's: whatever is malformed counts as open, and nothing is visited twice.
     """
-    types: set = set()
-    definitions = root.get("$defs") if isinstance(root, dict) else None
+    found: set = set()
     waiting, seen = [schema], set()
     while waiting:
         part = waiting.pop()
         if not isinstance(part, dict):
             continue
         reference = part.get("$ref")
-        if isinstance(reference, str) and reference not in seen and isinstance(definitions, dict):
+        if isinstance(reference, str) and reference not in seen:
             seen.add(reference)
-            waiting.append(definitions.get(reference.partition("#/$defs/")[2]))
+            waiting.append(find_object(root, "$defs").get(reference.partition("#/$defs/")[2]))
         for keyword in ("anyOf", "oneOf"):
-            branches = part.get(keyword)
-            waiting += branches if isinstance(branches, list) else []
-        types |= _find_own_types(part)
-    return types
-
-
-def _find_own_types(schema: dict) -> set:
-    names = schema.get("type")
-    if names is not None:
-        names = names if isinstance(names, list) else [names]
-        return {name for name in names if isinstance(name, str)}
-    values = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    return {"string" if isinstance(value, str) else "other"
-            for value in (values if isinstance(values, list) else [])}
+            waiting += find_list(part.get(keyword))
+        names = part.get("type")
+        if names is not None:
+            names = names if isinstance(names, list) else [names]
+            found |= {name for name in names if isinstance(name, str)}
+        else:
+            values = part.get("enum", [part["const"]] if "const" in part else [])
+            found |= {"string" if isinstance(value, str) else "other" for value
+                      in find_list(values)}
+    return found
 
 
 def list_choices(schema: dict) -> List[str]:
@@ -3016,19 +2933,10 @@ def list_choices(schema: dict) -> List[str]:
     """
     if schema.get("type") == "boolean":
         return ["true", "false"]
-    values = schema.get("enum", ())
-    choices = [value if isinstance(value, str) else encode_json(value) for value in values
-               if value is not None]
+    choices = [value if isinstance(value, str) else encode_json(value)
+               for value in schema.get("enum", ()) if value is not None]
     return choices + [choice for branch in schema.get("anyOf", ())
                       for choice in list_choices(branch)]
-
-
-def coerce_texts(texts: Dict[str, Any], schema: dict) -> dict:
-    """Return arguments given as text as the values that an object schema wants."""
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, dict) else {}
-    return {name: coerce_text(text, properties.get(name), schema) if isinstance(text, str)
-            else text for name, text in texts.items()}
 
 
 # =============================================================================================

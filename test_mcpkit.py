@@ -1520,7 +1520,7 @@ ANNOTATIONS = {
     "a time of the day": (datetime.time, {"type": "string", "format": "time"}),
     "a duration": (datetime.timedelta, {"type": "string", "format": "duration"}),
     "UUID": (uuid.UUID, {"type": "string", "format": "uuid"}),
-    "Decimal": (decimal.Decimal, {"type": ["string", "number"], "format": "decimal"}),
+    "Decimal": (decimal.Decimal, {"type": "string", "format": "decimal"}),
     "Path": (pathlib.Path, {"type": "string", "format": "path"}),
     "PurePosixPath": (pathlib.PurePosixPath, {"type": "string", "format": "path"}),
     "IPv4Address": (ipaddress.IPv4Address, {"type": "string", "format": "ipv4"}),
@@ -1695,20 +1695,12 @@ def test_a_field_that_init_does_not_take_is_still_given_back():
     assert to_json_value(Square(2.0)) == {"side": 2.0, "area": 4.0}
 
 
-def find_typed_dict_modules():
-    """Yield the modules here that have NotRequired, which typing has since Python 3.11."""
-    if PYTHON >= (3, 11):
-        yield "typing"
-    if importlib.util.find_spec("typing_extensions"):
-        yield "typing_extensions"
-
-
-@pytest.mark.parametrize("module", list(find_typed_dict_modules()))
+@pytest.mark.skipif(PYTHON < (3, 11), reason="typing has NotRequired since Python 3.11")
 @pytest.mark.parametrize("postponed", [False, True], ids=["evaluated", "postponed"])
-def test_required_and_not_required_prevail_over_total(users_module, module, postponed):
-    source = f"""
+def test_required_and_not_required_prevail_over_total(users_module, postponed):
+    source = """
 from typing import Annotated
-from {module} import NotRequired, Required, TypedDict
+from typing import NotRequired, Required, TypedDict
 
 class Total(TypedDict):
     a: int
@@ -1726,12 +1718,6 @@ def call(total: Total, partial: Partial): ...
     assert schema["total"]["properties"]["b"] == {"type": "integer", "description": "maybe"}
     assert schema["total"]["properties"]["c"] == {"type": "integer", "description": "maybe"}
     assert schema["partial"]["required"] == ["a"]
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("typing_extensions"), reason="not installed")
-def test_a_literal_of_typing_extensions_is_a_literal():
-    import typing_extensions
-    assert schema_of(typing_extensions.Literal["a"]) == {"type": "string", "enum": ["a"]}
 
 
 # ==== Newer spellings ====
@@ -2082,8 +2068,6 @@ BINDINGS = {
     "UUID": (uuid.UUID, "12345678-1234-5678-1234-567812345678",
              uuid.UUID("12345678123456781234567812345678")),
     "Decimal": (decimal.Decimal, "1.10", decimal.Decimal("1.10")),
-    "a Decimal sent as a number": (decimal.Decimal, 0.1, decimal.Decimal("0.1")),
-    "a Decimal sent as an integer": (decimal.Decimal, 10 ** 30, decimal.Decimal(10 ** 30)),
     "Path": (pathlib.Path, "a/b", pathlib.Path("a/b")),
     "IPv4Address": (ipaddress.IPv4Address, "127.0.0.1", ipaddress.IPv4Address("127.0.0.1")),
     "IPv6Interface": (ipaddress.IPv6Interface, "::1/64", ipaddress.IPv6Interface("::1/64")),
@@ -2359,30 +2343,6 @@ GOOGLE = """Search the notes.
     Example:
         search("a")
     """
-NUMPY = """Search the notes.
-
-    Only titles are looked at,
-    not bodies.
-
-    Parameters
-    ----------
-    query : str
-        What to look for,
-        in any case.
-
-        A second paragraph.
-    limit : {1, 2}, optional
-        At most: this many.
-
-    Returns
-    -------
-    list
-        The notes.
-
-    Example
-    -------
-    search("a")
-    """
 SPHINX = """Search the notes.
 
     Only titles are looked at,
@@ -2395,7 +2355,7 @@ SPHINX = """Search the notes.
     :returns: The notes.
     :raises ToolError: Where there are none.
     """
-DOCSTRINGS = {"Google": GOOGLE, "NumPy": NUMPY, "Sphinx": SPHINX}
+DOCSTRINGS = {"Google": GOOGLE, "Sphinx": SPHINX}
 
 
 @cases(DOCSTRINGS)
@@ -2420,16 +2380,12 @@ DOCSTRING_EDGES = {
     "arguments at once": ("Do it.\nArgs:\n    x: The x.", "Do it.", "The x."),
     "prose after a section": ("Do.\n\nArgs:\n    x: The x.\n\nMore.", "Do.\n\nMore.", "The x."),
     "several names": ("Do.\n\nArgs:\n    x, y: Both.", "Do.", "Both."),
-    "several names, NumPy": (
-        "Do.\n\nParameters\n----------\nx, y : int\n    Both.", "Do.", "Both."),
     "a continuation that looks like an entry": (
         "Do.\n\nArgs:\n    x: One\n        y: two.", "Do.", "One y: two."),
     "a type with brackets": ("Do.\n\nArgs:\n    x (Dict[str, int]): It.", "Do.", "It."),
     "an empty section": ("Do.\n\nReturns:\n\nMore.", "Do.\n\nMore.", None),
     "a title within prose": ("Arguments: none.", "Arguments: none.", None),
     "keywords": ("Do.\n\nKeyword Args:\n    x: The x.", "Do.", "The x."),
-    "others, NumPy": (
-        "Do.\n\nOther Parameters\n----------------\nx\n    The x.", "Do.", "The x."),
     "another name": ("Do.\n\nArgs:\n    z: The z.", "Do.", None),
     "tabs": ("Do.\n\n\tArgs:\n\t\tx: The x.", "Do.", "The x."),
 }
