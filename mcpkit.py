@@ -52,7 +52,7 @@ Extras
     24. LOGIN                        OAuth for the client (needs 20)
     25. CONFIGURATION FILES          servers named in the files of other programs
     26. PROBE RULES                  the rules of the protocol, tried one by one
-    27. PROBE DISCOVERY              what a host says of its servers (needs 24)
+    27. PROBE DISCOVERY              what a host says of its servers, and ours of itself (needs 24)
     28. REPORTS               pure   the probe's report as JUnit or HTML (needs 29)
     29. TRANSCRIPTS           pure   exchanges in a .http file
     30. MOCK AND FAULTS              a server played from a transcript (needs 29)
@@ -5116,62 +5116,10 @@ HEALTH_PATH = "/healthz"
 HEALTH = Document(lambda url: {"status": "ok"}, headers=(("Cache-Control", "no-store"),),
                   is_logged=False)
 
-# Where to find a server from nothing but its domain, and what to know before connecting. Drafts:
-# modelcontextprotocol/experimental-ext-server-card, docs/discovery.md; Agent-Card/ai-catalog.
-CATALOG_PATH, CATALOG_TYPE = "/.well-known/ai-catalog.json", "application/ai-catalog+json"
-CARD_PATH, CARD_TYPE = "/server-card", "application/mcp-server-card+json"     # below the endpoint
-CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+# Of documents that pages of every site may read.
 PUBLIC_HEADERS = (("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Methods", "GET"),
                   ("Access-Control-Allow-Headers", "Content-Type"),
                   ("Cache-Control", "public, max-age=3600"))
-
-
-def build_public_documents(info: dict, path: str) -> Dict[str, Document]:
-    """Return what a server with this `serverInfo` publishes of itself, by path."""
-    return {CATALOG_PATH: Document(functools.partial(build_catalog, info), CATALOG_TYPE,
-                                   PUBLIC_HEADERS),
-            path.rstrip("/") + CARD_PATH: Document(functools.partial(build_card, info), CARD_TYPE,
-                                                   PUBLIC_HEADERS)}
-
-
-def build_catalog(info: dict, url: str) -> dict:
-    """Return the AI catalog of a domain that has one server: where its card is.
-
-    What the card says of the server is not said again. `url` is that of the endpoint.
-    """
-    namespace, _, name = build_card_name(info["name"], url).partition("/")
-    domain = ".".join(reversed(namespace.split(".")))
-    return {"specVersion": "1.0", "entries": [{
-        "identifier": f"urn:air:{domain}:mcp:{name}", "type": CARD_TYPE,
-        "url": url.rstrip("/") + CARD_PATH}]}
-
-
-def build_card(info: dict, url: str) -> dict:
-    """Return the card of a server: who it is and how to reach it, but not what it offers."""
-    def cut(text: Optional[str]) -> Optional[str]:
-        return f"{text[:97]}..." if text and len(text) > 100 else text or None
-
-    description = info.get("description") or info.get("title") or info["name"] or "An MCP server"
-    return without_none({
-        "$schema": CARD_SCHEMA, "name": build_card_name(info["name"], url),
-        "version": info["version"][:255], "description": cut(description),
-        "title": cut(info.get("title")), "websiteUrl": info.get("websiteUrl"),
-        "icons": info.get("icons"),
-        "remotes": [{"type": "streamable-http", "url": url,
-                     "supportedProtocolVersions": list(SUPPORTED_VERSIONS)}]})
-
-
-def build_card_name(name: str, url: str) -> str:
-    """Return the name of a server as a card has it, like "com.example/weather".
-
-    A name of that form stays. Any other is put below the host of the endpoint, turned around.
-    """
-    if len(name) <= 200 and re.fullmatch("[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", name):
-        return name
-    host = split_host(url.partition("://")[2].partition("/")[0])
-    labels = re.sub("[^a-z0-9.-]+", "-", host).strip("-.").split(".")
-    name = re.sub("[^A-Za-z0-9._-]+", "-", name).strip("-")
-    return f"{'.'.join(reversed(labels))[:100] or 'localhost'}/{name[:99] or 'server'}"
 
 
 def build_cache_hints(ttl_ms: Optional[int], cache_scope: Optional[str]) -> dict:
@@ -6204,14 +6152,19 @@ CORS_HEADERS = ("accept", "authorization", "content-type", "last-event-id", "mcp
                 "mcp-name", "mcp-protocol-version", "mcp-session-id")
 
 
+# What extras add to the options of HTTPService: by name, a function(service, value) that returns
+# documents by path.
+SERVICE_OPTIONS: Dict[str, Callable] = {}
+
+
 class HTTPService(ThreadedServer):
     """A Server bound to an address. `url` is where it is reached.
 
     `run` serves in this thread until another calls `stop`; as a context manager it serves in a
     thread of its own and stops at the end of the block. Port 0 lets the system pick one. `log`
-    is one of LOG_FORMATS: a line for each request. With `publish` there are an AI catalog and a
-    server card that all may read, which name `public_url`; without one, the URL that was asked.
-    `listener` is a listening socket, instead of host and port, that others may serve as well.
+    is one of LOG_FORMATS: a line for each request. Documents beside the endpoint name `public_url`;
+    without one, the URL that was asked. `listener` is a listening socket, instead of host and port,
+    that others may serve as well. More options: SERVICE_OPTIONS.
     Raises TransportError when the address cannot be bound, UsageError for options that are wrong.
     """
 
@@ -6220,9 +6173,11 @@ class HTTPService(ThreadedServer):
     def __init__(self, mcp: Server, host: str = "127.0.0.1", port: int = 8000,
                  path: str = "/mcp", allow_origins: Iterable[str] = (),
                  allow_hosts: Iterable[str] = (), verbose: bool = False,
-                 log: Optional[str] = None, publish: bool = False,
-                 public_url: Optional[str] = None, listener: Optional[socket.socket] = None):
-        path = "/" + path.lstrip("/")
+                 log: Optional[str] = None, public_url: Optional[str] = None,
+                 listener: Optional[socket.socket] = None, **options: Any):
+        self.path = path = "/" + path.lstrip("/")
+        if not options.keys() <= SERVICE_OPTIONS.keys():
+            raise TypeError(f"HTTPService has no option {', '.join(options)}")
         if public_url is not None and (
                 not is_http_url(public_url) or re.search(r"[\s?#]", public_url)):
             raise UsageError("the public URL is where clients reach the endpoint: http or https, "
@@ -6243,8 +6198,9 @@ class HTTPService(ThreadedServer):
             raise
         super().__init__(listener, mcp.limits)
         self.public_url = public_url or (access and access.public_url)
-        documents = {HEALTH_PATH: HEALTH, **(access.documents if access else {}),
-                     **(build_public_documents(mcp.info, path) if publish else {})}
+        documents = {HEALTH_PATH: HEALTH, **(access.documents if access else {})}
+        for name, value in options.items():
+            documents.update(SERVICE_OPTIONS[name](self, value))
         self.policy = Policy(path, is_loopback(host), frozenset(map(str.lower, allow_hosts)),
                              frozenset(origin.lower().rstrip("/") for origin in allow_origins),
                              mcp.stream != "never", mcp.keeps_sessions, mcp.limits,
@@ -10504,9 +10460,8 @@ def run_serve(options: Any) -> int:
     run_server(functools.partial(make_server, options), options.stdio,
                host=options.host, port=options.port, path=options.path,
                allow_origins=options.allow_origin, allow_hosts=options.allow_host,
-               verbose=options.verbose, log=options.log, publish=options.publish,
-               public_url=options.public_url,
-               **{name: getattr(options, name) for name in RUN_OPTIONS})
+               verbose=options.verbose, log=options.log, public_url=options.public_url,
+               **{name: getattr(options, name) for name in (*RUN_OPTIONS, *SERVICE_OPTIONS)})
     return 0
 
 
@@ -11197,10 +11152,8 @@ SERVE = [
            help="let pages of this origin call"),
     option("--allow-host", action="append", default=[], metavar="H",
            help="answer to this host name too"),
-    option("--publish", action="store_true", help="tell everybody how to connect: "
-           f"{CATALOG_PATH} and PATH{CARD_PATH}"),
     option("--public-url", metavar="URL", help="the endpoint as clients reach it, if a proxy "
-           "stands before it (for --publish)"),
+           "stands before it"),
     option("--log", choices=tuple(LOG_FORMATS),
            help="a line on standard error for each request, without its contents"),
     option("-v", "--verbose", action="store_true",
@@ -15212,7 +15165,68 @@ add_options("probe", option(
 # =============================================================================================
 # In: a page or bare host, or the refusal of a server that wants a token. Out: the endpoint, or who
 # issues tokens, with the trail of all that was asked. Nothing of finding an endpoint is ratified:
-# what is found counts when a handshake confirms it.
+# what is found counts when a handshake confirms it. And what a server of ours says of itself.
+
+# Where to find a server from nothing but its domain, and what to know before connecting. Drafts:
+# modelcontextprotocol/experimental-ext-server-card, docs/discovery.md; Agent-Card/ai-catalog.
+CATALOG_PATH, CATALOG_TYPE = "/.well-known/ai-catalog.json", "application/ai-catalog+json"
+CARD_PATH, CARD_TYPE = "/server-card", "application/mcp-server-card+json"     # below the endpoint
+CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+
+
+def build_public_documents(info: dict, path: str) -> Dict[str, Document]:
+    """Return what a server with this `serverInfo` publishes of itself, by path."""
+    return {CATALOG_PATH: Document(functools.partial(build_catalog, info), CATALOG_TYPE,
+                                   PUBLIC_HEADERS),
+            path.rstrip("/") + CARD_PATH: Document(functools.partial(build_card, info), CARD_TYPE,
+                                                   PUBLIC_HEADERS)}
+
+
+def build_catalog(info: dict, url: str) -> dict:
+    """Return the AI catalog of a domain that has one server: where its card is.
+
+    What the card says of the server is not said again. `url` is that of the endpoint.
+    """
+    namespace, _, name = build_card_name(info["name"], url).partition("/")
+    domain = ".".join(reversed(namespace.split(".")))
+    return {"specVersion": "1.0", "entries": [{
+        "identifier": f"urn:air:{domain}:mcp:{name}", "type": CARD_TYPE,
+        "url": url.rstrip("/") + CARD_PATH}]}
+
+
+def build_card(info: dict, url: str) -> dict:
+    """Return the card of a server: who it is and how to reach it, but not what it offers."""
+    def cut(text: Optional[str]) -> Optional[str]:
+        return f"{text[:97]}..." if text and len(text) > 100 else text or None
+
+    description = info.get("description") or info.get("title") or info["name"] or "An MCP server"
+    return without_none({
+        "$schema": CARD_SCHEMA, "name": build_card_name(info["name"], url),
+        "version": info["version"][:255], "description": cut(description),
+        "title": cut(info.get("title")), "websiteUrl": info.get("websiteUrl"),
+        "icons": info.get("icons"),
+        "remotes": [{"type": "streamable-http", "url": url,
+                     "supportedProtocolVersions": list(SUPPORTED_VERSIONS)}]})
+
+
+def build_card_name(name: str, url: str) -> str:
+    """Return the name of a server as a card has it, like "com.example/weather".
+
+    A name of that form stays. Any other is put below the host of the endpoint, turned around.
+    """
+    if len(name) <= 200 and re.fullmatch("[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", name):
+        return name
+    host = split_host(url.partition("://")[2].partition("/")[0])
+    labels = re.sub("[^a-z0-9.-]+", "-", host).strip("-.").split(".")
+    name = re.sub("[^A-Za-z0-9._-]+", "-", name).strip("-")
+    return f"{'.'.join(reversed(labels))[:100] or 'localhost'}/{name[:99] or 'server'}"
+
+
+SERVICE_OPTIONS["publish"] = lambda service, publish: build_public_documents(
+    service.mcp.info, service.path) if publish else {}
+
+
+# ---- candidates
 
 MAX_DISCOVERY_REQUESTS = 12
 MAX_CANDIDATES = 100                   # that are taken from one document
@@ -15568,6 +15582,8 @@ def describe_login(params: Dict[str, str], resource: dict, metadata: dict) -> st
 # The endpoint has to be found before its rules are tried.
 PROBE_STEPS[:0] = [("guess", True, probe_elsewhere), ("tokens", True, probe_tokens)]
 PROBE_STEPS.append(("deep", False, probe_card))
+add_options("serve", option("--publish", action="store_true", help="tell everybody how to "
+                            f"connect: {CATALOG_PATH} and PATH{CARD_PATH}"))
 add_options("probe", option("--no-guess", dest="guess", action="store_false",
                             help="look for no other endpoint if there is none at the URL"))
 
