@@ -95,7 +95,8 @@ from urllib.parse import urljoin
 
 __version__ = "0.1.0"
 __all__ = [
-    "Client", "Context", "Elicitation", "Elicited", "Exchange", "HTTPError", "HTTPService",
+    "Channel", "Client", "Context", "Elicitation", "Elicited", "Exchange", "HTTPError",
+    "HTTPService",
     "MCPError", "MCPKitError", "Network", "ProtocolError", "QuestionError", "Roots", "SSEEvent",
     "SSEParser", "Sampling", "SchemaError", "Server", "StdioService", "ToolError", "ToolResult",
     "TransportError", "UsageError", "format_report", "main", "probe", "schema_errors",
@@ -3343,7 +3344,7 @@ class Runtime(NamedTuple):
     new_lock: Callable[[], Any]
     new_event: Callable[[], Any]
     new_condition: Callable[[], Any]
-    start_thread: Callable[[Callable[[], None]], Any]    # RuntimeError where there is none left
+    start_thread: Callable[[Callable[[], None]], Any]    # RuntimeError if there is none left
     log: Callable[[str], None]             # one line for the operator
     log_exception: Callable[[str], None]   # the same, with the traceback of the current exception
 
@@ -3360,20 +3361,18 @@ class Answer(NamedTuple):
 class Stream:
     """Messages on their way to one client, in order, of which the last ones are kept.
 
-    Who appends never waits. The one reader takes them from where it is; it has lost some when it
-    is further behind than the stream is long. A reader that comes later takes the place of the
-    former, so that no message travels twice. Spec: 2025-11-25 transports, Resumability.
+    `append` never waits. The one reader takes messages from where it is; it has lost some if it is
+    further behind than the stream is long. A later reader takes the place of the former, so that
+    no message travels twice. Spec: 2025-11-25 transports, Resumability.
     """
-
-    __slots__ = ("name", "is_closed", "size", "_messages", "_limits", "_last", "_reader",
-                 "_position", "_changed")
 
     def __init__(self, name: int, runtime: Runtime, limits: Limits):
         self.name = name                     # unique in the session: event ids begin with it
+        self.first_id = f"{name}-0"          # the event id that stands before every message
         self.is_closed = False               # nothing more will come
+        self.size = 0                        # bytes of the messages
         self._messages: deque = deque()
         self._limits = limits
-        self.size = 0                        # bytes of the messages
         self._last = 0                       # number of the newest message; they count from 1
         self._reader: Any = None
         self._position = 0                   # number of the last message that was taken
@@ -3382,28 +3381,21 @@ class Stream:
     def __len__(self) -> int:
         return len(self._messages)
 
-    @property
-    def first_id(self) -> str:
-        """The event id that stands before every message."""
-        return f"{self.name}-0"
-
     def append(self, text: str, once: bool = False) -> str:
-        """Add a message and return its event id; `once`: not if the like still waits there."""
+        """Add a message and return its event id; `once`: not if the same one still waits there.
+
+        The oldest messages go if there are too many; the newest stays.
+        """
         with self._changed:
-            waits = self._position < self._last and self._messages[-1] == text
-            if not (once and waits):
+            if not (once and self._position < self._last and self._messages[-1] == text):
                 self._last += 1
                 self._messages.append(text)
                 self.size += len(text)
-                self._make_room()
+                while len(self._messages) > self._limits.max_events or (
+                        self.size > self._limits.max_event_bytes and len(self._messages) > 1):
+                    self.size -= len(self._messages.popleft())
                 self._changed.notify_all()
             return f"{self.name}-{self._last}"
-
-    def _make_room(self) -> None:
-        """Let the oldest messages go where there are too many; the newest stays."""
-        while len(self._messages) > self._limits.max_events or (
-                self.size > self._limits.max_event_bytes and len(self._messages) > 1):
-            self.size -= len(self._messages.popleft())
 
     def close(self) -> None:
         """Let the stream end after what it has."""
@@ -3415,13 +3407,12 @@ class Stream:
         """Make this the reader, from after a message, or from where the last reader was."""
         with self._changed:
             self._reader = reader
-            if after is not None:
-                self._position = min(after, self._last)
-            self._position = max(self._position, self._last - len(self._messages))
+            position = self._position if after is None else min(after, self._last)
+            self._position = max(position, self._last - len(self._messages))
             self._changed.notify_all()
 
     def detach(self, reader: Any) -> None:
-        """Have the stream without a reader, if it is still this one."""
+        """Leave the stream without a reader, if it is still this one."""
         with self._changed:
             if self._reader is reader:
                 self._reader = None
@@ -3433,17 +3424,17 @@ class Stream:
 
     def has_outrun(self, reader: Any) -> bool:
         """Return whether this is the reader, and messages that it has not taken are gone."""
-        return self._reader is reader and self._position < self._last - len(self._messages)
+        return self._reader is reader and not self.has_after(self._position)
 
     def has_after(self, number: int) -> bool:
         """Return whether everything after a message is still there."""
         return self._last - len(self._messages) <= number <= self._last
 
     def read(self, reader: Any, seconds: float) -> Optional[List[Tuple[str, str]]]:
-        """Return the messages that wait, with their event ids; none when none come in time.
+        """Return the messages that wait, with their event ids; none if none come in time.
 
-        None means that there will be no more: the stream has ended, the reader was sent away, or
-        it has lost some.
+        None means that there will be no more: the stream has ended, another reader has taken its
+        place, or it has lost some.
         """
         with self._changed:
             if self._position == self._last and not self.is_closed and self._reader is reader:
@@ -3457,93 +3448,8 @@ class Stream:
             return [(f"{self.name}-{number}", text) for number, text in enumerate(fresh, start)]
 
 
-_EVERY_LIST = frozenset(LIST_CHANGES)
-
-
-class Session:
-    """A legacy client after its `initialize`, and what is on its way to it.
-
-    Owned by Sessions, which changes `last_used` under its lock; the others change in one step
-    each. As a listener it wants every change of a list, and those resources it subscribed to.
-    """
-
-    __slots__ = ("id", "version", "client_info", "client_capabilities", "log_level", "last_used",
-                 "channels", "replies", "_reply_ids", "filter", "mark", "streams", "_names",
-                 "_runtime", "_limits", "owner")
-
-    def __init__(self, session_id: Optional[str], version: str, client_info: dict,
-                 client_capabilities: dict, runtime: Runtime, limits: Limits,
-                 owner: Optional[str] = None):
-        self.id = session_id                 # None on stdio, where the process is the session
-        self.version = version
-        self.client_info = client_info
-        self.client_capabilities = client_capabilities
-        self.log_level = "info"
-        self.last_used = runtime.now()
-        self.channels: set = set()           # that serve it now: such a session is not idle
-        self.replies: Dict[Any, Reply] = {}  # what the client was asked, by id of the request
-        self._reply_ids = count(1)
-        self.filter = Filter(_EVERY_LIST, set())
-        self.mark: dict = {}
-        self.streams: Dict[int, Stream] = {}           # by name, oldest first, to be resumed
-        self._names = count(1)
-        self._runtime = runtime
-        self._limits = limits
-        self.owner = owner                   # the subject who opened it, None where nobody asks
-
-    @property
-    def stream(self) -> Stream:
-        """The stream of what belongs to no call. It is made when it is wanted: most never are."""
-        if 0 not in self.streams:
-            self.streams.setdefault(0, Stream(0, self._runtime, self._limits))
-        return self.streams[0]
-
-    def expect_reply(self, event: Any) -> Reply:
-        """Return a Reply with a new id, which `settle` will fill."""
-        reply = Reply(next(self._reply_ids), event)
-        self.replies[reply.id] = reply
-        return reply
-
-    def settle(self, response: Response) -> None:
-        """Give a response to whoever waits for it; one that nobody waits for is dropped."""
-        reply = self.replies.pop(response.id, None)
-        if reply is not None:
-            reply.response = response
-            reply.event.set()
-
-    def open_stream(self) -> Stream:
-        """Return a new stream for a call; the oldest ones that have ended make room."""
-        streams = [stream for stream in list(self.streams.values()) if stream.name > 0]
-        count, size = sum(map(len, streams)), sum(stream.size for stream in streams)
-        for stream in streams:
-            if count < self._limits.max_events and size < self._limits.max_event_bytes:
-                break
-            if stream.is_closed:
-                count, size = count - len(stream), size - stream.size
-                self.streams.pop(stream.name, None)
-        stream = Stream(next(self._names), self._runtime, self._limits)
-        self.streams[stream.name] = stream
-        return stream
-
-    def find_stream(self, event_id: Optional[str]) -> Tuple[Stream, Optional[int]]:
-        """Return the stream that an event id is of, and the number of that event in it.
-
-        Without an id it is the one of what belongs to no call. Raises HTTPError (400) where
-        what came after the event is no longer there.
-        """
-        if event_id is None:
-            return self.stream, None
-        match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", event_id)
-        name, number = map(int, match.groups()) if match else (None, 0)
-        stream = self.stream if name == 0 else self.streams.get(name)
-        if stream is None or not stream.has_after(number):
-            raise HTTPError(400, f"nothing is kept after event {shorten(event_id, 40)}: "
-                              "listen anew, without Last-Event-ID")
-        return stream, number
-
-
 class Filter(NamedTuple):
-    """What somebody who listens wants to be told of. Spec: basic/patterns/subscriptions."""
+    """The changes that a listener wants to hear of. Spec: basic/patterns/subscriptions."""
 
     lists: Collection[str] = frozenset()     # features whose lists may change
     uris: Collection[str] = frozenset()      # resources
@@ -3551,10 +3457,10 @@ class Filter(NamedTuple):
 
     def to_wire(self) -> dict:
         """Return the filter as requests and acknowledgements have it."""
-        names = {f"{feature}ListChanged": True for feature in LIST_CHANGES
-                 if feature in self.lists}
         ids = {"resourceSubscriptions": self.uris, **self.others}
-        return {**names, **{name: sorted(value) for name, value in ids.items() if value}}
+        return {**{f"{feature}ListChanged": True for feature in LIST_CHANGES
+                   if feature in self.lists},
+                **{name: sorted(value) for name, value in ids.items() if value}}
 
 
 def parse_filter(wanted: dict, limits: Limits, others: Iterable[str]) -> Filter:
@@ -3563,8 +3469,8 @@ def parse_filter(wanted: dict, limits: Limits, others: Iterable[str]) -> Filter:
     for name in ("resourceSubscriptions", *others):
         value = wanted.get(name) or []
         if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-            raise MCPError(INVALID_PARAMS, f"Invalid params: {name} must be a list of strings, "
-                           f"but is {shorten(value)}")
+            raise MCPError(INVALID_PARAMS, "Invalid params: "
+                           + must_be(name, "a list of strings", value))
         if len(set(value)) > limits.max_subscriptions:
             raise refuse_subscriptions(limits)
         ids[name] = frozenset(value)
@@ -3587,55 +3493,117 @@ def check_kept(what: str, value: Any) -> None:
 
 
 class Subscription:
-    """A modern client that listens."""
+    """A modern client that listens; `mark` goes into each notification."""
 
     __slots__ = ("filter", "stream", "mark")
 
     def __init__(self, wanted: Filter, stream: Stream, mark: dict):
-        self.filter = wanted
-        self.stream = stream
-        self.mark = mark                     # goes into each notification
+        self.filter, self.stream, self.mark = wanted, stream, mark
 
 
-class Reply:
-    """The client's answer to a request of ours, to come."""
+class Session:
+    """A legacy client after its `initialize`, and what is on its way to it.
 
-    __slots__ = ("id", "event", "response")
+    Owned by Sessions, which changes `last_used` under its lock; the others change in one step
+    each. As a listener it wants every change of a list, and those resources it subscribed to.
+    """
 
-    def __init__(self, request_id: int, event: Any):
-        self.id = request_id
-        self.event = event                   # set when `response` is there
-        self.response: Optional[Response] = None
+    def __init__(self, session_id: Optional[str], version: str, client_info: dict,
+                 client_capabilities: dict, runtime: Runtime, limits: Limits,
+                 owner: Optional[str] = None):
+        self.id = session_id                 # None on stdio, where the process is the session
+        self.version = version
+        self.client_info = client_info
+        self.client_capabilities = client_capabilities
+        self.log_level = "info"
+        self.last_used = runtime.now()
+        self.channels: set = set()           # that serve it now: such a session is not idle
+        self.replies: Dict[Any, Callable[[Response], None]] = {}     # by id of our request
+        self.filter = Filter(frozenset(LIST_CHANGES), set())
+        self.mark: dict = {}
+        self.streams: Dict[int, Stream] = {}           # by name, oldest first, to be resumed
+        self._numbers = count(1)             # of streams and requests
+        self._runtime = runtime
+        self._limits = limits
+        self.owner = owner                   # the subject who opened it, None if no one is asked
+
+    @property
+    def stream(self) -> Stream:
+        """The stream of what belongs to no call. It is made by its first use: most never are."""
+        if 0 not in self.streams:
+            self.streams.setdefault(0, Stream(0, self._runtime, self._limits))
+        return self.streams[0]
+
+    def expect(self, receive: Callable[[Response], None]) -> int:
+        """Return the id for a request to the client; its response will be handed to `receive`."""
+        request_id = next(self._numbers)
+        self.replies[request_id] = receive
+        return request_id
+
+    def settle(self, response: Response) -> None:
+        """Hand a response to what waits for it; any other is dropped."""
+        receive = self.replies.pop(response.id, None)
+        if receive is not None:
+            receive(response)
+
+    def open_stream(self) -> Stream:
+        """Return a new stream for a call; the oldest ones that have ended make room."""
+        streams = [stream for stream in list(self.streams.values()) if stream.name > 0]
+        length, size = sum(map(len, streams)), sum(stream.size for stream in streams)
+        for stream in streams:
+            if length < self._limits.max_events and size < self._limits.max_event_bytes:
+                break
+            if stream.is_closed:
+                length, size = length - len(stream), size - stream.size
+                self.streams.pop(stream.name, None)
+        stream = Stream(next(self._numbers), self._runtime, self._limits)
+        self.streams[stream.name] = stream
+        return stream
+
+    def find_stream(self, event_id: Optional[str]) -> Tuple[Stream, Optional[int]]:
+        """Return the stream that an event id is of, and the number of that event in it.
+
+        Without an id it is the one of what belongs to no call. Raises HTTPError (400) if what
+        came after the event is no longer there.
+        """
+        if event_id is None:
+            return self.stream, None
+        match = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", event_id)
+        name, number = map(int, match.groups()) if match else (None, 0)
+        stream = self.stream if name == 0 else self.streams.get(name)
+        if stream is None or not stream.has_after(number):
+            raise HTTPError(400, f"nothing is kept after event {shorten(event_id, 40)}: "
+                              "listen again, without Last-Event-ID")
+        return stream, number
+
+    def close(self) -> None:
+        """End what serves the session at the moment."""
+        for channel in tuple(self.channels):
+            channel.close()
 
 
 # A session id begins with the name of the instance that made it, and a dot.
 _INSTANCE = r"[A-Za-z0-9_-]{1,32}"
 
 
-def build_id_prefix(instance: Optional[str]) -> str:
-    """Return what the session ids of an instance begin with; raises UsageError for a bad name."""
-    if instance is None:
-        return ""
-    if not isinstance(instance, str) or re.fullmatch(_INSTANCE, instance) is None:
-        raise UsageError("an instance's name has 1 to 32 letters, digits, _ or -, but is "
-                         + shorten(instance))
-    return instance + "."
-
-
 def shorten_session_id(session_id: str) -> str:
-    """Return the start of a session id, which tells sessions apart but lets nobody in."""
+    """Return the start of a session id, which tells sessions apart but lets no one in."""
     return shorten(re.match(rf"(?:{_INSTANCE}\.)?.{{0,8}}", session_id, re.DOTALL).group())
 
 
 class Sessions:
     """The legacy sessions of one server, least recently used first.
 
-    Where the server is one of several, `instance` is its name, which all their ids begin with, so
-    that a proxy can tell whose they are.
+    If the server is one of several, `instance` is its name, with which all their ids begin, so
+    that a proxy can tell whose they are. Raises UsageError for a name that is not valid.
     """
 
     def __init__(self, runtime: Runtime, limits: Limits, instance: Optional[str] = None):
-        self._prefix = build_id_prefix(instance)
+        if instance is not None and not (isinstance(instance, str)
+                                         and re.fullmatch(_INSTANCE, instance)):
+            raise UsageError(must_be("the name of an instance", "1 to 32 letters, digits, _ or -",
+                                     instance))
+        self._prefix = "" if instance is None else instance + "."
         self._runtime = runtime
         self._limits = limits
         self._lock = runtime.new_lock()
@@ -3649,38 +3617,37 @@ class Sessions:
 
     def create(self, version: str, client_info: dict, client_capabilities: dict,
                owner: Optional[str] = None) -> Session:
-        """Return a new session; expired ones go, and the idlest one where there are too many."""
+        """Return a new session; expired ones go, and the idlest one if there are too many."""
         now = self._runtime.now()
         session = Session(self._prefix + self._runtime.new_id(), version, client_info,
                           client_capabilities, self._runtime, self._limits, owner)
+        ended = []
         with self._lock:
-            for busy in [old for old in self._idlest() if old.channels]:
-                self._touch(busy, now)       # or it would stand before those that are idle
-            ended = [old for old in self._idlest() if self._is_expired(old, now)]
-            if len(self._by_id) - len(ended) >= self._limits.max_sessions:
-                idlest = self._idlest(len(ended) + 1)
-                ended += [old for old in idlest if old not in ended][:1]
-            for old in ended:
-                del self._by_id[old.id]
+            for old in list(islice(self._by_id.values(), 8)):        # few, so that cost is flat
+                if old.channels:
+                    self._touch(old, now)
+                elif self._is_expired(old, now) or len(self._by_id) >= self._limits.max_sessions:
+                    ended.append(self._by_id.pop(old.id))
+            while len(self._by_id) >= max(1, self._limits.max_sessions):
+                ended.append(self._by_id.pop(next(iter(self._by_id))))
             self._by_id[session.id] = session
         for old in ended:
-            _end_session(old)
+            old.close()
         return session
-
-    def _idlest(self, count: int = 8) -> List[Session]:
-        """Return the sessions that were used the longest time ago; few, so that cost is flat."""
-        return [session for session, _ in zip(self._by_id.values(), range(count))]
 
     def _is_expired(self, session: Session, now: float) -> bool:
         return not session.channels and now - session.last_used > self._limits.session_seconds
 
+    def _touch(self, session: Session, now: float) -> None:
+        """Mark a session as used. Holds the lock."""
+        self._by_id[session.id] = self._by_id.pop(session.id)
+        session.last_used = now
+
     def find(self, session_id: Optional[str], owner: Optional[str] = None) -> Optional[Session]:
         """Return the living session with this id and mark it as used, else None.
 
-        To anybody but its owner a session is not there: an id may be guessed, or be stolen.
+        To anybody but its owner a session does not exist: an id may be guessed, or be stolen.
         """
-        if session_id is None:
-            return None
         now = self._runtime.now()
         with self._lock:
             session = self._by_id.get(session_id)
@@ -3692,37 +3659,29 @@ class Sessions:
             self._touch(session, now)
             return session
 
-    def _touch(self, session: Session, now: float) -> None:
-        """Mark a session as used. Holds the lock."""
-        self._by_id[session.id] = self._by_id.pop(session.id)
-        session.last_used = now
-
-    def delete(self, session_id: Optional[str]) -> bool:
-        """End a session; return whether there was one."""
+    def delete(self, session_id: Optional[str]) -> None:
+        """End a session, if there is one with this id."""
         with self._lock:
             session = self._by_id.pop(session_id, None)
         if session is not None:
-            _end_session(session)
-        return session is not None
-
-
-def _end_session(session: Session) -> None:
-    for channel in tuple(session.channels):
-        channel.close()
+            session.close()
 
 
 class Channel:
-    """The way back to the client of one request; the shells make it real."""
+    """The way back to the client of one request; the shells make it real.
+
+    `Server.receive` takes one: this class itself drops what is sent ahead of the answer.
+    """
 
     session: Optional[Session] = None      # the session that `initialize` opened
     can_stream = True                      # messages may go ahead of the answer
     cancelled = False                      # the client no longer wants the answer
-    access: Optional[Access] = None        # who may call this way, None: everybody
-    principal: Optional[Principal] = None  # who does, where that is asked
-    is_stopping = False                    # it does, but the server is about to end
+    access: Any = None                     # what checks the caller's scopes, None: nothing does
+    principal: Any = None                  # who calls, if the server asks
+    is_stopping = False                    # the client does, but the server is about to end
 
     def send(self, message: dict) -> None:
-        """Send a message ahead of the answer, or drop it where that cannot be done."""
+        """Send a message ahead of the answer, or drop it if that cannot be done."""
 
     def follow(self, stream: Stream) -> bool:
         """Send what comes in a stream until it ends; return False if some of it was lost."""
@@ -3730,17 +3689,17 @@ class Channel:
 
     def send_progress(self, token: Any, progress: float, total: Optional[float],
                       message: Optional[str]) -> None:
-        """Tell how far the work is, if the client gave a token to be told by."""
+        """Notify the client how far the work is, if it gave a token for that."""
         if is_request_id(token):
             self.send(build_notification("notifications/progress", without_none(
                 {"progressToken": token, "progress": progress, "total": total,
                  "message": message})))
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
-        """Remember the legacy client, where this transport does."""
+        """Remember the legacy client, if this transport does."""
 
     def close_stream(self, retry_ms: int) -> None:
-        """Have the client come back for the answer, where it can."""
+        """Have the client come back for the answer, if it can."""
 
     def close(self) -> None:
         """End what would otherwise go on: a stream that is followed, or the call."""
@@ -3801,7 +3760,7 @@ class Elicitation(NamedTuple):
         """Return what the user did, or raise ValueError for an answer that breaks the rules."""
         action, content = result.get("action"), result.get("content")
         if action not in ("accept", "decline", "cancel"):
-            raise ValueError(f"action must be accept, decline or cancel, but is {shorten(action)}")
+            raise ValueError(must_be("action", "accept, decline or cancel", action))
         if action != "accept" or self.url is not None:
             return Elicited(action)
         form, content = build_form(self.schema), {} if content is None else content
@@ -3811,6 +3770,62 @@ class Elicitation(NamedTuple):
         # Spec: basic/patterns/mrtr, Error Handling: what was not asked for is ignored.
         return Elicited(action, form.convert({name: value for name, value in content.items()
                                               if name in form.schema["properties"]}))
+
+
+# ---- forms. Spec: client/elicitation, Requested Schema.
+
+class Form(NamedTuple):
+    """The schema of a form, and the way from its content to what the asker wants."""
+
+    schema: dict
+    compiled: CompiledSchema
+    convert: Callable[[Any], Any]
+
+
+def build_form(schema: Any) -> Form:
+    """Return the form for a schema, a class, or None (a form without members).
+
+    Raises UsageError for a member that no form can show, SchemaError for a broken schema.
+    """
+    convert = _give_back
+    if schema is None:
+        schema = {"type": "object", "properties": {}}
+    elif not isinstance(schema, dict):
+        plan = _Plan({})
+        shape = _build_shape(plan, schema)
+        whole, convert = plan.settle(shape.schema), shape.read
+        schema = {name: whole[name] for name in ("type", "properties", "required")
+                  if name in whole}
+        for member in schema.get("properties", {}).values():
+            if member.get("format") not in (None, "email", "uri", "date", "date-time"):
+                del member["format"]
+    compiled, members = compile_schema(schema), schema.get("properties")
+    if schema.get("type") != "object" or members is None:
+        raise UsageError("a form's schema describes an object with properties, but is "
+                         + shorten(schema))
+    for name, member in members.items():
+        kind = member.get("type") if isinstance(member, dict) else None
+        choices = _list_form_choices(member.get("items") if kind == "array" else member)
+        if not (kind == "string" or kind in ("number", "integer", "boolean") and not choices
+                or kind == "array" and choices and all(isinstance(one, str) for one in choices)):
+            raise UsageError(f"a form cannot ask for {name}: it takes str, int, float, bool, "
+                             "dates, choices of texts and lists of these (instead of None, use a "
+                             "default)")
+    return Form(schema, compiled, convert)
+
+
+def _list_form_choices(schema: Any) -> list:
+    schema = schema if isinstance(schema, dict) else {}
+    titled = [choice for name in ("oneOf", "anyOf") for choice in schema.get(name, ())]
+    return [*schema.get("enum", ()),
+            *(choice.get("const") for choice in titled if isinstance(choice, dict))]
+
+
+# Type of a content block to the members that a reader of it counts on, and their kinds.
+_SAMPLING_BLOCKS = {"text": {"text": str}, "image": {"data": str, "mimeType": str},
+                    "audio": {"data": str, "mimeType": str},
+                    "tool_use": {"id": str, "name": str, "input": dict},
+                    "tool_result": {"toolUseId": str, "content": list}}
 
 
 class Sampling(NamedTuple):
@@ -3836,74 +3851,33 @@ class Sampling(NamedTuple):
     @property
     def capability(self) -> dict:
         """What the client must have declared."""
-        needs = {}
-        if self.tools is not None or self.tool_choice is not None:
-            needs["tools"] = {}
-        if self.include_context not in (None, "none"):
-            needs["context"] = {}
-        return {"sampling": needs}
+        has_tools = self.tools is not None or self.tool_choice is not None
+        return {"sampling": {**({"tools": {}} if has_tools else {}),
+                             **({"context": {}} if self.include_context not in (None, "none")
+                                else {})}}
 
     def build_params(self, version: str, new_id: Callable[[], str]) -> dict:
-        """Return the params of the request."""
-        messages = self.messages if isinstance(self.messages, list) else [self.messages]
-        messages = [_build_sampling_message(message) for message in messages]
-        check_tool_results(messages)
-        return without_none({
-            "messages": messages, "maxTokens": self.max_tokens, "systemPrompt": self.system_prompt,
-            "temperature": self.temperature, "stopSequences": self.stop_sequences,
-            "modelPreferences": self.model_preferences, "includeContext": self.include_context,
-            "tools": self.tools, "toolChoice": self.tool_choice, "metadata": self.metadata})
+        """Return the params of the request; its members are named as those of this class."""
+        messages: List[dict] = []
+        for value in self.messages if isinstance(self.messages, list) else [self.messages]:
+            message = value if isinstance(value, dict) and "role" in value else {
+                "role": "user", "content": value}
+            if isinstance(message.get("content"), str):
+                message = {**message, "content": {"type": "text", "text": message["content"]}}
+            messages.append(message)
+        return without_none({**{re.sub("_(.)", lambda match: match[1].upper(), name): value
+                                for name, value in self._asdict().items()}, "messages": messages})
 
     def read(self, result: dict) -> dict:
         """Return the model's message, or raise ValueError for what is none."""
-        if result.get("role") not in ("assistant", "user") or not all(
-                map(_is_sampling_block, _list_blocks(result))):
-            raise ValueError(f"this is no message of a model: {shorten(result)}")
+        content = result.get("content")
+        for block in content if isinstance(content, list) else [content]:
+            block = block if isinstance(block, dict) else {}
+            members = {"type": str, **_SAMPLING_BLOCKS.get(str(block.get("type")), {})}
+            if result.get("role") not in ("assistant", "user") or not all(
+                    isinstance(block.get(name), kind) for name, kind in members.items()):
+                raise ValueError(f"this is no message of a model: {shorten(result)}")
         return result
-
-
-def _build_sampling_message(value: Any) -> dict:
-    if not isinstance(value, dict) or "role" not in value:
-        value = {"role": "user", "content": value}
-    content = value.get("content")
-    return {**value, "content": {"type": "text", "text": content}} if isinstance(
-        content, str) else value
-
-
-def _list_blocks(message: dict) -> list:
-    content = message.get("content")
-    return content if isinstance(content, list) else [content]
-
-
-# Type of a block to members that a reader of it counts on, and their kinds.
-_SAMPLING_BLOCKS = {"text": {"text": str}, "image": {"data": str, "mimeType": str},
-                    "audio": {"data": str, "mimeType": str},
-                    "tool_use": {"id": str, "name": str, "input": dict},
-                    "tool_result": {"toolUseId": str, "content": list}}
-
-
-def _is_sampling_block(block: Any) -> bool:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return isinstance(kind, str) and all(
-        isinstance(block.get(name), wanted)
-        for name, wanted in _SAMPLING_BLOCKS.get(kind, {}).items())
-
-
-def check_tool_results(messages: List[dict]) -> None:
-    """Raise UsageError unless each message that uses tools is followed by one of their results.
-
-    Spec: client/sampling, Message Content Constraints.
-    """
-    used: set = set()
-    for message in [*messages, {"content": []}]:
-        blocks = _list_blocks(message)
-        if not all(map(_is_sampling_block, blocks)):
-            raise UsageError(f"this is no message for a model: {shorten(message)}")
-        results = {block["toolUseId"] for block in blocks if block["type"] == "tool_result"}
-        if results != used or results and any(block["type"] != "tool_result" for block in blocks):
-            raise UsageError(f"the tools used are {sorted(used)}, so the message after that holds "
-                             f"their results and nothing else, but this is {shorten(message)}")
-        used = {block["id"] for block in blocks if block["type"] == "tool_use"}
 
 
 class Roots(NamedTuple):
@@ -3921,72 +3895,11 @@ class Roots(NamedTuple):
         roots = result.get("roots")
         if not isinstance(roots, list) or not all(
                 isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots):
-            raise ValueError(f"roots must be a list of objects with a uri: {shorten(result)}")
+            raise ValueError(must_be("roots", "a list of objects with a uri", roots))
         return roots
 
 
 Question = Union[Elicitation, Sampling, Roots]
-
-_FORM_TYPES = ("string", "number", "integer", "boolean")
-_FORM_FORMATS = ("email", "uri", "date", "date-time")
-
-
-class Form(NamedTuple):
-    """The schema of a form, and the ways from its content to what the asker wants."""
-
-    schema: dict
-    compiled: CompiledSchema
-    convert: Callable[[Any], Any]
-
-
-def build_form(schema: Any) -> Form:
-    """Return the form for a schema, a class, or None (a form without members).
-
-    Raises UsageError for a member that no form can show, SchemaError for a broken schema.
-    """
-    convert = _give_back
-    if schema is None:
-        schema = {"type": "object", "properties": {}}
-    elif not isinstance(schema, dict):
-        plan = _Plan({})
-        shape = _build_shape(plan, schema)
-        schema, convert = _strip_form(plan.settle(shape.schema)), shape.read
-    compiled = compile_schema(schema)
-    members = schema.get("properties")
-    if schema.get("type") != "object" or members is None:
-        raise UsageError("a form's schema describes an object with properties, but is "
-                         + shorten(schema))
-    for name, member in members.items():
-        if not (isinstance(member, dict) and _is_form_member(member)):
-            raise UsageError(f"a form cannot ask for {name}: it takes str, int, float, bool, "
-                             "dates, choices of texts and lists of these (instead of None, use a "
-                             "default)")
-    return Form(schema, compiled, convert)
-
-
-def _strip_form(schema: dict) -> dict:
-    """Return the schema of a class with what a form has. Spec: client/elicitation."""
-    form = {name: schema[name] for name in ("type", "properties", "required") if name in schema}
-    for member in form.get("properties", {}).values():
-        if member.get("format", "date") not in _FORM_FORMATS:
-            del member["format"]
-    return form
-
-
-def _is_form_member(member: dict) -> bool:
-    if member.get("type") == "array":
-        choices = _list_form_choices(member.get("items"))
-        return bool(choices) and all(isinstance(choice, str) for choice in choices)
-    choices = _list_form_choices(member)
-    return member.get("type") in _FORM_TYPES and (not choices or member["type"] == "string")
-
-
-def _list_form_choices(schema: Any) -> list:
-    if not isinstance(schema, dict):
-        return []
-    titled = [*schema.get("oneOf", ()), *schema.get("anyOf", ())]
-    return [*schema.get("enum", ()),
-            *(choice.get("const") for choice in titled if isinstance(choice, dict))]
 
 
 def build_input_request(question: Question, version: str) -> dict:
@@ -3994,18 +3907,25 @@ def build_input_request(question: Question, version: str) -> dict:
     return {"method": question.method, "params": question.build_params(version, lambda: "")}
 
 
-_QUESTION_OF = {
-    "elicitation/create": lambda params: Elicitation(
-        params["message"], params.get("requestedSchema"), params.get("url")),
-    "sampling/createMessage": lambda params: Sampling(params["messages"]),
-    "roots/list": lambda params: Roots(),
-}
-
-
 def parse_input_request(request: dict) -> Question:
     """Return the question in one of `inputRequests`, as far as its answer is judged by it."""
-    return _QUESTION_OF[request["method"]](request["params"])
+    method, params = request["method"], request["params"]
+    if method == Elicitation.method:
+        return Elicitation(params["message"], params.get("requestedSchema"), params.get("url"))
+    return Sampling(params["messages"]) if method == Sampling.method else Roots()
 
+
+def read_answer(key: str, question: Question, answer: Any) -> Any:
+    """Return what an answer says, or raise MCPError -32602 for one that breaks the rules."""
+    try:
+        if not isinstance(answer, dict):
+            raise ValueError(must_be("it", "an object", answer))
+        return question.read(answer)
+    except (TypeError, ValueError) as error:
+        raise MCPError(INVALID_PARAMS, f"Invalid answer to {shorten(key, 80)}: {error}") from None
+
+
+# ---- what the client has declared
 
 def find_undeclared(needed: dict, declared: Any) -> dict:
     """Return the part of the needed capabilities that a client has not declared."""
@@ -4021,78 +3941,69 @@ def find_undeclared(needed: dict, declared: Any) -> dict:
 
 def check_declared(needed: dict, declared: dict, remark: str = "") -> None:
     """Raise MCPError -32021 unless the client has declared all that is needed."""
+    def list_names(capabilities: dict, parent: str = "") -> List[str]:
+        return [path for name, inner in sorted(capabilities.items())
+                for path in list_names(inner, f"{parent}{name}/") or [parent + name]]
+
     missing = find_undeclared(needed, declared)
     if missing:
         raise MCPError(MISSING_CLIENT_CAPABILITY, "Missing required client capability: "
-                       + ", ".join(_name_leaves(missing)) + remark,
+                       + ", ".join(list_names(missing)) + remark,
                        {"requiredCapabilities": missing})
 
 
-def _name_leaves(capabilities: dict, parent: str = "") -> Iterable[str]:
-    for name, inner in sorted(capabilities.items()):
-        if inner:
-            yield from _name_leaves(inner, f"{parent}{name}/")
-        else:
-            yield parent + name
-
-
-def read_answer(key: str, question: Question, answer: Any) -> Any:
-    """Return what an answer says, or raise MCPError -32602 for one that breaks the rules."""
-    try:
-        if not isinstance(answer, dict):
-            raise ValueError(f"it must be an object, but is {shorten(answer)}")
-        return question.read(answer)
-    except (TypeError, ValueError) as error:
-        raise MCPError(INVALID_PARAMS, f"Invalid answer to {shorten(key, 80)}: {error}") from None
-
+# ---- the ways to ask: an asker has ask(questions by key) -> answers by key
 
 class StreamAsker:
     """Asks a legacy client by requests on the stream of its own call, and waits for the answers."""
 
-    def __init__(self, session: Session, version: str, channel: Channel, runtime: Runtime,
-                 limits: Limits):
-        self._session = session
-        self._version = version
+    def __init__(self, route: RequestContext, channel: Channel, runtime: Runtime, limits: Limits):
+        self._route = route
         self._channel = channel
         self._runtime = runtime
         self._seconds = limits.ask_seconds
 
     def ask(self, questions: Dict[str, Question]) -> dict:
-        """Return the answers by key; raises TransportError when they do not come in time."""
-        params = {key: question.build_params(self._version, self._runtime.new_id)
+        """Return the answers by key; raises TransportError if they do not come in time."""
+        params = {key: question.build_params(self._route.version, self._runtime.new_id)
                   for key, question in questions.items()}      # all of them, before one is sent
-        waiting: Dict[str, Reply] = {}
-        deadline = self._runtime.now() + self._seconds
+        session, responses = self._route.session, {}
+        arrived, ids = self._runtime.new_event(), {}
+
+        def receive(response: Response) -> None:
+            responses[response.id] = response
+            arrived.set()
         try:
             for key, question in questions.items():
-                waiting[key] = self._send(question.method, params[key])
-            return {key: self._wait(key, question, waiting[key], deadline)
+                ids[key] = session.expect(receive)
+                self._channel.send(build_request(ids[key], question.method, params[key]))
+            self._wait(arrived, lambda: len(responses) == len(ids), ", ".join(
+                sorted({question.method for question in questions.values()})))
+            return {key: self._read(key, question, responses[ids[key]])
                     for key, question in questions.items()}
         finally:
-            for reply in waiting.values():
-                self._session.replies.pop(reply.id, None)
-                if not reply.event.is_set():
-                    self._channel.send(build_notification(
-                        "notifications/cancelled",
-                        {"requestId": reply.id, "reason": "the answer is no longer wanted"}))
+            for request_id in ids.values():
+                if session.replies.pop(request_id, None) is not None:
+                    self._channel.send(build_notification("notifications/cancelled", {
+                        "requestId": request_id, "reason": "the answer is no longer wanted"}))
 
-    def _send(self, method: str, params: dict) -> Reply:
-        reply = self._session.expect_reply(self._runtime.new_event())
-        self._channel.send(build_request(reply.id, method, params))
-        return reply
-
-    def _wait(self, key: str, question: Question, reply: Reply, deadline: float) -> Any:
-        while not reply.event.wait(0.25):
-            if self._channel.cancelled:
+    def _wait(self, arrived: Any, is_complete: Callable[[], bool], methods: str) -> None:
+        deadline = self._runtime.now() + self._seconds
+        while not is_complete():
+            if arrived.wait(0.25):
+                arrived.clear()
+            elif self._channel.cancelled:
                 raise TransportError("the client cancelled the call that asked it something")
-            if self._channel.is_stopping:
+            elif self._channel.is_stopping:
                 raise TransportError("the server is stopping, and the client has not answered")
-            if self._runtime.now() > deadline:
-                raise TransportError(f"the client did not answer {question.method} within "
+            elif self._runtime.now() > deadline:
+                raise TransportError(f"the client did not answer {methods} within "
                                      f"{self._seconds:g} s")
-        if reply.response.error is not None:
-            raise reply.response.error
-        return read_answer(key, question, reply.response.result)
+
+    def _read(self, key: str, question: Question, response: Response) -> Any:
+        if response.error is not None:
+            raise response.error
+        return read_answer(key, question, response.result)
 
 
 class InputRequired(BaseException):
@@ -4109,23 +4020,22 @@ class InputRequired(BaseException):
 class RoundAsker:
     """Asks a modern client by an `input_required` result; the handler runs again on its retry.
 
-    An answer belongs to its key and to the very question, both of which a digest stands for: where
-    the question has changed meanwhile, it is asked anew. Spec: basic/patterns/mrtr.
+    An answer belongs to its key and to the very question, both of which a digest stands for: if
+    the question has changed meanwhile, it is asked again. Spec: basic/patterns/mrtr.
     """
 
-    def __init__(self, route: RequestContext, server_name: str,
-                 principal: Optional[str], runtime: Runtime,
-                 limits: Limits):
+    def __init__(self, route: RequestContext, server_name: str, runtime: Runtime, limits: Limits):
         params = route.message.params
         self._version = route.version
         self._runtime = runtime
-        self._seconds = limits.state_seconds
-        self._max_size = limits.max_body
-        self._purpose = [server_name, route.message.method, principal, _build_digest(
+        self._limits = limits
+        self._purpose = [server_name, route.message.method, route.subject, _build_digest(
             {name: value for name, value in params.items()
              if name not in ("_meta", "inputResponses", "requestState")})]
         self._given = params.get("inputResponses") or {}
-        state = self._open(params.get("requestState"))
+        state = {"asked": None, "answers": {}}
+        if params.get("requestState") is not None:
+            state = self._open(params["requestState"])
         self._asked: Optional[list] = state["asked"]     # digests; None: we do not know
         self._answers: Dict[str, Any] = state["answers"]            # by digest
 
@@ -4135,7 +4045,9 @@ class RoundAsker:
         for key, question in questions.items():
             wire = build_input_request(question, self._version)
             digest = _build_digest([key, wire])
-            answer = self._find_answer(key, digest)
+            answer = self._answers.get(digest)
+            if answer is None and (self._asked is None or digest in self._asked):
+                answer = self._given.get(key)
             if answer is None:
                 missing[key] = wire
                 asked.append(digest)
@@ -4148,34 +4060,28 @@ class RoundAsker:
                 "requestState": self._seal({"asked": asked, "answers": self._answers})})
         return results
 
-    def _find_answer(self, key: str, digest: str) -> Any:
-        if digest in self._answers:
-            return self._answers[digest]
-        return self._given.get(key) if self._asked is None or digest in self._asked else None
-
-    def _seal(self, state: dict) -> str:
-        expiry = int(self._runtime.wall_now() + self._seconds)
-        data = encode_json({**state, "for": self._purpose, "until": expiry}).encode("ascii")
-        if len(data) > self._max_size / 2:
-            raise UsageError(f"the answers so far take {len(data):,} bytes, too many for the "
-                             f"client to bring back (max_body is {self._max_size:,})")
-        return ".".join(base64.urlsafe_b64encode(part).decode("ascii")
-                        for part in (data, self._sign(data)))
-
     def _sign(self, data: bytes) -> bytes:
         import hmac
         return hmac.digest(self._runtime.secret, b"requestState:" + data, "sha256")
 
+    def _seal(self, state: dict) -> str:
+        expiry = int(self._runtime.wall_now() + self._limits.state_seconds)
+        data = encode_json({**state, "for": self._purpose, "until": expiry}).encode("ascii")
+        if len(data) > self._limits.max_body / 2:
+            raise UsageError(f"the answers so far take {len(data):,} bytes, too many for the "
+                             f"client to bring back (max_body is {self._limits.max_body:,})")
+        return ".".join(base64.urlsafe_b64encode(part).decode("ascii")
+                        for part in (data, self._sign(data)))
+
     def _open(self, sealed: Any) -> dict:
         """Return the state of a requestState: ours, in time, and given for this very request."""
         import hmac
-        if sealed is None:
-            return {"asked": None, "answers": {}}
-        try:
-            data, signature = map(_decode_base64url, sealed.split("."))
-            state = json.loads(data) if hmac.compare_digest(signature, self._sign(data)) else None
-        except (AttributeError, ValueError):
-            state = None
+        state = None
+        with contextlib.suppress(AttributeError, ValueError):
+            data, signature = (base64.b64decode(part.encode("ascii"), b"-_", validate=True)
+                               for part in sealed.split("."))
+            if hmac.compare_digest(signature, self._sign(data)):
+                state = json.loads(data)
         if state is None or state["for"] != self._purpose:
             raise MCPError(INVALID_PARAMS, "Invalid requestState: it was not given for this "
                            "request (send the one of the last input_required result unchanged)")
@@ -4183,10 +4089,6 @@ class RoundAsker:
             raise MCPError(INVALID_PARAMS, "Invalid requestState: it has expired; call again "
                            "without it")
         return state
-
-
-def _decode_base64url(text: str) -> bytes:
-    return base64.b64decode(text.encode("ascii"), b"-_", validate=True)
 
 
 def _build_digest(value: Any) -> str:
@@ -4743,11 +4645,10 @@ class Server:
                     channel: Channel) -> Union[StreamAsker, RoundAsker]:
         """Return what asks the client of a request, in the way of its era."""
         if route.era == "modern":
-            return RoundAsker(route, self.info["name"], route.subject, self.runtime,
-                              self.limits)
+            return RoundAsker(route, self.info["name"], self.runtime, self.limits)
         if not channel.can_stream:
             raise UsageError('a server with stream="never" cannot ask a legacy client')
-        return StreamAsker(route.session, route.version, channel, self.runtime, self.limits)
+        return StreamAsker(route, channel, self.runtime, self.limits)
 
     def _build_error(self, request_id: Union[str, int, None], error: MCPError,
                      era: str) -> Answer:

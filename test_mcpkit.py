@@ -2806,145 +2806,78 @@ def test_the_log_names_what_was_asked_for_in_short_and_nothing_of_its_contents(c
 # =============================================================================================
 # 9. SESSIONS AND STREAMS
 # =============================================================================================
-def build_stream(size=3, name=7):
-    return mcpkit.Stream(name, mcpkit.system_runtime(), mcpkit.Limits(max_events=size))
+def change_lists(server, *features):
+    """Change the list of each of these features once."""
+    for feature in features:
+        if feature == "tools":
+            server.add_tool(lambda: None, name=f"t{len(server.tools)}")
+        else:
+            server.add_prompt(lambda: "", name=f"p{len(server.prompts)}")
 
 
-def test_a_stream_gives_each_message_once_in_order_with_its_id():
-    stream = build_stream()
-    stream.attach("reader")
-    stream.append("a")
-    stream.append("b")
-    assert stream.read("reader", 0) == [("7-1", "a"), ("7-2", "b")]
-    assert stream.read("reader", 0) == []
-    stream.append("c")
-    stream.close()
-    assert stream.read("reader", 0) == [("7-3", "c")]
-    assert stream.read("reader", 0) is None
+@contextlib.contextmanager
+def serve_listener(**limits):
+    """Give a server with sessions, and what opens the stream of one session after an event id."""
+    server = build_sample_server(sessions=True, **limits)
+    with mcpkit.HTTPService(server, port=0) as service:
+        headers = {"Mcp_Session_Id": open_session(service)}
+        yield server, lambda event_id=None: LiveStream(service, None, **headers, **(
+            {"Last_Event_ID": event_id} if event_id else {}))
 
 
-def test_a_stream_is_as_long_as_its_size_and_a_reader_that_lost_some_is_told():
-    stream = build_stream(size=3)
-    stream.attach("reader")
-    for number in range(1000):
-        stream.append(str(number))
-    assert len(stream) == 3 and stream.has_outrun("reader")
-    assert stream.read("reader", 0) is None
-    stream.attach("another")                       # who comes now begins with what there is
-    assert [text for _, text in stream.read("another", 0)] == ["997", "998", "999"]
+def read_lists(stream, count):
+    return [json.loads(stream.next_event().data)["method"].split("/")[1] for _ in range(count)]
 
 
-def test_a_stream_is_bounded_in_bytes_too_but_for_its_newest_message():
-    stream = mcpkit.Stream(7, mcpkit.system_runtime(), mcpkit.Limits(max_event_bytes=100))
-    stream.attach("reader")
-    for size, kept in ((40, 1), (40, 2), (40, 2), (500, 1), (10, 1), (80, 2)):
-        stream.append("x" * size)
-        assert len(stream) == kept and stream.size <= max(size, 100)
-    assert stream.has_outrun("reader")
+def test_what_is_told_twice_before_it_is_read_is_told_once_and_in_order():
+    with serve_listener() as (server, open_stream):
+        change_lists(server, "tools", "tools", "prompts", "tools")
+        with open_stream() as stream:
+            assert read_lists(stream, 3) == ["tools", "prompts", "tools"]
+            change_lists(server, "tools")
+            assert read_lists(stream, 1) == ["tools"]
 
 
-def test_a_later_reader_takes_the_place_of_the_former():
-    stream = build_stream()
-    stream.attach("first")
-    stream.append("a")
-    stream.attach("second")
-    assert stream.read("first", WAIT) is None
-    assert stream.read("second", 0) == [("7-1", "a")]
-    stream.detach("first")
-    assert stream.is_read_by("second")
-    stream.detach("second")
-    assert stream.read("second", WAIT) is None
+@table("limits", {"in number": {"max_events": 3}, "in bytes": {"max_event_bytes": 200}})
+def test_a_stream_keeps_the_newest_only_and_goes_on_after_the_event_that_is_named(limits):
+    with serve_listener(**limits) as (server, open_stream):
+        change_lists(server, *["tools", "prompts"] * 50)
+        with open_stream() as stream:
+            ids = [stream.next_event().id]
+            change_lists(server, "tools")
+            while ids[-1] != "0-101":
+                ids.append(stream.next_event().id)
+        assert 3 <= len(ids) <= 4
+        for event_id, found in (("0-100", "0-101"), (ids[0], ids[1])):
+            with open_stream(event_id) as stream:
+                assert stream.next_event().id == found
+        with open_stream("0-2") as stream:
+            assert stream.response.status == 400
 
 
-def test_a_reader_that_waits_is_woken_by_a_message_and_by_its_end():
-    stream, got = build_stream(), queue.Queue()
-    stream.attach("reader")
-
-    def follow():
-        messages = []
-        while messages is not None:
-            messages = stream.read("reader", WAIT)
-            got.put(messages)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    stream.append("a")
-    assert got.get(timeout=WAIT) == [("7-1", "a")]
-    stream.detach("reader")
-    assert got.get(timeout=WAIT) is None
-    thread.join(WAIT)
-
-
-def test_a_stream_goes_on_after_the_message_that_a_reader_names():
-    stream = build_stream(size=3)
-    for text in "abcde":
-        stream.append(text)
-    assert [stream.has_after(number) for number in range(7)] == [
-        False, False, True, True, True, True, False]
-    stream.attach("reader", after=4)
-    assert stream.read("reader", 0) == [("7-5", "e")]
-    stream.attach("reader", after=2)
-    assert [text for _, text in stream.read("reader", 0)] == ["c", "d", "e"]
-
-
-def test_what_is_told_twice_before_it_is_read_is_told_once():
-    stream = build_stream()
-    stream.attach("reader")
-    for text in ("a", "a", "b", "a"):
-        stream.append(text, once=True)
-    assert [text for _, text in stream.read("reader", 0)] == ["a", "b", "a"]
-    stream.append("a", once=True)
-    assert [text for _, text in stream.read("reader", 0)] == ["a"]
-
-
-def build_session(**limits):
-    return mcpkit.Session("s", "2025-11-25", {}, {}, mcpkit.system_runtime(),
-                          mcpkit.Limits(**limits))
-
-
-def test_a_session_finds_the_stream_of_an_event_and_no_other():
-    session = build_session()
-    first, second = session.open_stream(), session.open_stream()
-    ids = [stream.append(text) for stream, text in ((first, "a"), (second, "b"), (first, "c"))]
-    assert len(set(ids)) == 3
-    assert session.find_stream(ids[0]) == (first, 1)
-    assert session.find_stream(ids[1]) == (second, 1)
-    assert session.find_stream(first.first_id) == (first, 0)
-    assert session.find_stream(None) == (session.stream, None)
-    assert session.find_stream("0-0") == (session.stream, 0)
-
-
-@pytest.mark.parametrize("event_id", ["", "x", "1", "9-1", "1-9", "1-1-1", "-1-1", "1-\u0661",
-                                      "1" * 5000 + "-1", "1-1\n"])
+@pytest.mark.parametrize("event_id", ["x", "1", "9-1", "0-9", "1-1-1", "-1-1", "1" * 5000 + "-1"])
 def test_an_event_id_of_nothing_is_refused_with_the_way_out(event_id):
-    session = build_session()
-    session.open_stream().append("a")
-    refusal = find_error(session.find_stream, event_id)
-    assert refusal.status == 400 and "listen anew" in str(refusal)
+    with serve_listener() as (_, open_stream), open_stream(event_id) as stream:
+        error = json.loads(stream.response.read())["error"]["message"]
+        assert stream.response.status == 400 and "listen again, without Last-Event-ID" in error
 
 
-def test_what_a_session_keeps_is_bounded_and_the_oldest_that_has_ended_goes_first():
-    session = build_session(max_events=10)
-    running = session.open_stream()
-    running.append("running")
-    for _ in range(50):
-        stream = session.open_stream()
-        stream.append("progress")
-        stream.append("answer")
-        stream.close()
-    assert sum(map(len, session.streams.values())) <= 12 and running.name in session.streams
+@table("limits, kept", {"in number": ({"max_events": 8}, 4), "in bytes": ({"max_event_bytes": 900}, 4)})
+def test_what_a_session_keeps_of_its_calls_is_bounded_and_the_oldest_goes_first(limits, kept):
+    server = build_sample_server(sessions=True, **limits)
+    message = call("tools/call", {"name": "report", "_meta": {"progressToken": 1}})
+    with mcpkit.HTTPService(server, port=0) as service:
+        headers = {"Mcp_Session_Id": open_session(service, version="2025-11-25")}
+        ids = []
+        for _ in range(20):
+            with LiveStream(service, message, **headers) as stream:
+                ids.append(list(iter(stream.next_event, None))[0].id)
+        found = [ask(service, b"", "GET", **headers, Last_Event_ID=event_id).status
+                 for event_id in ids]
+    assert found == sorted(found, reverse=True) and 1 <= found.count(200) <= kept
 
 
-def test_what_a_session_keeps_is_bounded_in_bytes_over_all_its_calls():
-    session = build_session(max_event_bytes=1000)
-    for _ in range(50):
-        stream = session.open_stream()
-        stream.append("x" * 300)
-        stream.close()
-    assert sum(stream.size for stream in session.streams.values()) <= 1300
-
-
-def test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it():
+def test_what_a_client_says_of_itself_is_bounded_for_a_session_keeps_it():
     with mcpkit.HTTPService(build_sample_server(sessions=True), port=0) as service:
         for member in ("clientInfo", "capabilities"):
             reply = ask(service, call("initialize", {
@@ -2960,17 +2893,46 @@ def test_what_a_client_says_of_itself_is_bounded_where_a_session_keeps_it():
 
 @table("notifications, request_id, meta", {
     "its resources": ({"resourceSubscriptions": [f"a://{n}/" + "x" * 100 for n in range(700)]}, 1, {}),
-    "its tasks": ({"taskIds": ["x" * 70_000]}, 1, {}), "its id": ({}, "x" * 70_000, {}),
+    "ids of others": ({"taskIds": ["x" * 70_000]}, 1, {}), "its id": ({}, "x" * 70_000, {}),
     "what it does not ask for": ({"x": "x" * 70_000}, 1, {}),
     "what it says of itself": ({}, 1, {"x": "x" * 70_000})})
-def test_what_a_listener_says_is_bounded_for_it_is_kept_and_told_again(notifications, request_id,
-                                                                      meta):
+def test_what_a_listener_says_is_bounded_for_it_is_kept_and_sent_back(notifications, request_id,
+                                                                     meta):
     server = build_sample_server()
     request = call("subscriptions/listen", {"notifications": notifications,
                                             "_meta": {**META, **meta}}, request_id)
     error = receive(server, request)["error"]
     assert error["code"] == -32602 and "longer than 65,536 characters" in error["message"]
     assert not server.listeners
+
+
+def test_a_stdio_client_that_read_too_slowly_is_notified_again():
+    server, reading, lines = build_sample_server(max_events=2), threading.Event(), queue.Queue()
+    output = types.SimpleNamespace(write=lambda data: (
+        lines.put(json.loads(data)), b"list_changed" in data and reading.wait(WAIT)),
+        flush=lambda: None)
+    source = types.SimpleNamespace(lines=queue.Queue())
+    source.readline = lambda limit: source.lines.get(timeout=WAIT)
+    source.lines.put(json.dumps(call("initialize", {"protocolVersion": "2025-11-25"})).encode())
+    thread = threading.Thread(target=mcpkit.StdioService(server, source, output).run)
+    thread.start()
+    assert lines.get(timeout=WAIT)["id"] == 1
+    change_lists(server, "tools")
+    methods = [lines.get(timeout=WAIT)["method"]]        # and its client reads no further
+    change_lists(server, *["prompts", "tools"] * 4)
+    reading.set()
+    while methods[-1] != "notifications/resources/list_changed":
+        if len(methods) == 2:
+            server.add_resource(lambda: "", uri="new:")
+        methods.append(lines.get(timeout=WAIT)["method"])
+    source.lines.put(b"")
+    thread.join(WAIT)
+    assert len(methods) <= 5
+
+
+def build_session(**limits):
+    return mcpkit.Session("s", "2025-11-25", {}, {}, mcpkit.system_runtime(),
+                          mcpkit.Limits(**limits))
 
 
 # =============================================================================================
@@ -3019,9 +2981,10 @@ class Stay:
     key: uuid.UUID = uuid.UUID(int=0)
 
 
+ADA = {"action": "accept", "content": {
+    "name": "Ada", "item": "pen", "color": "blue", "arrival": "2024-02-29"}}
 ANSWERS = {
-    "elicitation/create": {"action": "accept", "content": {
-        "name": "Ada", "item": "pen", "color": "blue", "arrival": "2024-02-29"}},
+    "elicitation/create": ADA,
     "sampling/createMessage": {"role": "assistant", "model": "m",
                                "content": {"type": "text", "text": "Paris"}},
     "roots/list": {"roots": [{"uri": "file:///work", "name": "work"}]},
@@ -3101,25 +3064,40 @@ def build_asking_server(runs=None, **options):
     return server
 
 
-class AnsweringChannel(RecordingChannel):
-    """A legacy client at hand: each request that is sent down is answered at once."""
+class LegacyPeer:
+    """A legacy client on the lines of a stdio server: it answers at once what it is asked."""
 
-    def __init__(self, answers=ANSWERS, capabilities=CAN_ANSWER, version="2025-11-25"):
-        super().__init__()
-        self.answers = answers
-        self.session = mcpkit.Session("s", version, {}, capabilities, mcpkit.system_runtime(),
-                                      mcpkit.Limits())
+    def __init__(self, answers, first_lines):
+        self.answers, self.sent, self._lines = answers, [], queue.Queue()
+        self.put(*first_lines)
 
-    def send(self, message):
-        super().send(message)
-        answer = self.answers.get(message["method"])
-        if "id" in message and answer is not None:
-            result, error = (None, answer) if isinstance(answer, MCPError) else (answer, None)
-            self.session.settle(mcpkit.Response(message["id"], result, error))
+    def put(self, *messages):
+        for message in messages:
+            self._lines.put(message and json.dumps(message).encode() + b"\n")
+
+    def readline(self, _):
+        return self._lines.get(timeout=WAIT)
+
+    def write(self, data):
+        self.sent.append(json.loads(data))
+        request_id, method = map(self.sent[-1].get, ("id", "method"))
+        if request_id == "the call":
+            self.put(b"")
+        elif method in self.answers:
+            answer = self.answers[method]
+            self.put({"jsonrpc": "2.0", "id": request_id, **(
+                answer if "error" in answer else {"result": answer})})
+
+    def flush(self):
+        """Nothing is kept back."""
 
 
-def call_legacy(server, message, channel):
-    return json.loads(server.receive(message, None, channel.session, channel).data)
+def call_legacy(server, message, answers=ANSWERS, capabilities=CAN_ANSWER, version="2025-11-25"):
+    """Return the answer to a legacy request over stdio, and the messages that came before it."""
+    opening = call("initialize", {"protocolVersion": version, "capabilities": capabilities}, 0)
+    peer = LegacyPeer(answers, [opening, {**message, "id": "the call"}])
+    mcpkit.StdioService(server, peer, peer).run()
+    return peer.sent[-1], peer.sent[1:-1]
 
 
 def call_modern(server, message, answers=ANSWERS, capabilities=CAN_ANSWER, rounds=5):
@@ -3137,7 +3115,20 @@ def call_modern(server, message, answers=ANSWERS, capabilities=CAN_ANSWER, round
                                      in result["inputRequests"].items()}}
 
 
-ASKED = {
+def call_both(message, answers=ANSWERS, **options):
+    """Return the answers to a request of both eras, and what each was asked."""
+    return [ask_in_era(build_asking_server(), message, answers, **options) 
+            for ask_in_era in (call_legacy, call_modern)]
+
+
+def find_text(answer):
+    """Return the text in the result of a call, a prompt or a read."""
+    result = answer["result"]
+    messages = result.get("messages", [{}])[0].get("content")
+    return (messages or (result.get("content") or result["contents"])[0])["text"]
+
+
+@cases({
     "a form": (tool_call("greet"), "accept Ada"),
     "a form of a class": (tool_call("order"),
                           '{"item":"pen","color":"blue","count":1,"extras":[]}'),
@@ -3152,33 +3143,17 @@ ASKED = {
     "several at once": (tool_call("everything"), "accept, m, 1"),
     "from a prompt": (call("prompts/get", {"name": "letter"}), "Write to Ada."),
     "from a resource": (call("resources/read", {"uri": "asking://profile"}), "Ada"),
-}
-
-
-def find_text(answer):
-    """Return the text in the result of a call, a prompt or a read."""
-    result = answer["result"]
-    messages = result.get("messages", [{}])[0].get("content")
-    return (messages or (result.get("content") or result["contents"])[0])["text"]
-
-
-@cases(ASKED)
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_a_handler_asks_in_one_way_in_both_eras(era, case):
+})
+def test_a_handler_asks_in_one_way_in_both_eras(case):
     message, text = case
-    if era == "legacy":
-        answer = call_legacy(build_asking_server(), message, AnsweringChannel())
-    else:
-        answer, asked = call_modern(build_asking_server(), message)
-        assert all(set(question) == {"method", "params"} for result in asked
-                   for question in result["inputRequests"].values())
-        assert not any("ttlMs" in result for result in asked)
-    expected = json.loads(text) if text[0] in "[{" else text
-    found = find_text(answer)
-    assert (json.loads(found) if text[0] in "[{" else found) == expected
+    (legacy, _), (modern, asked) = call_both(message)
+    assert find_text(legacy) == find_text(modern) == text
+    assert all(set(question) == {"method", "params"} for result in asked
+               for question in result["inputRequests"].values())
+    assert not any("ttlMs" in result for result in asked)
 
 
-QUESTIONS = {
+@cases({
     "a form": ("greet", "elicitation/create",
                {"message": "Your name?", "requestedSchema": NAME_FORM}),
     "a form of a class": ("order", "elicitation/create", {
@@ -3200,29 +3175,21 @@ QUESTIONS = {
         "messages": [{"role": "user", "content": {"type": "text", "text": "Capital of France?"}}],
         "maxTokens": 5, "systemPrompt": "Be brief"}),
     "the folders": ("folders", "roots/list", {}),
-}
-
-
-@cases(QUESTIONS)
+})
 def test_a_question_has_the_same_wire_form_in_both_eras(case):
     tool, method, params = case
-    channel = AnsweringChannel()
-    call_legacy(build_asking_server(), tool_call(tool), channel)
-    assert [(message["method"], message["params"]) for message in channel.sent] == [
-        (method, params)]
-    _, asked = call_modern(build_asking_server(), tool_call(tool))
+    (_, sent), (_, asked) = call_both(tool_call(tool))
+    assert [(message["method"], message["params"]) for message in sent] == [(method, params)]
     assert list(asked[0]["inputRequests"].values()) == [{"method": method, "params": params}]
 
 
 @pytest.mark.parametrize("version, has_id", [("2025-11-25", True), ("2025-06-18", False)])
 def test_a_page_to_visit_has_an_id_in_the_one_revision_that_wants_it(version, has_id):
-    channel = AnsweringChannel(version=version)
-    call_legacy(build_asking_server(), tool_call("visit"), channel)
-    assert ("elicitationId" in channel.sent[0]["params"]) == has_id
-    assert channel.sent[0]["params"]["mode"] == "url"
+    _, (asked,) = call_legacy(build_asking_server(), tool_call("visit"), version=version)
+    assert ("elicitationId" in asked["params"], asked["params"]["mode"]) == (has_id, "url")
 
 
-UNDECLARED = {
+@cases({
     "nothing declared": ("greet", {}, {"elicitation": {"form": {}}}),
     "sampling instead of elicitation": ("greet", {"sampling": {}}, {"elicitation": {"form": {}}}),
     "pages but no forms": ("greet", {"elicitation": {"url": {}}}, {"elicitation": {"form": {}}}),
@@ -3230,25 +3197,15 @@ UNDECLARED = {
     "no sampling": ("capital", {"elicitation": {}}, {"sampling": {}}),
     "no roots": ("folders", {"elicitation": {}}, {"roots": {}}),
     "a capability that is no object": ("folders", {"roots": True}, {"roots": {}}),
-}
-
-
-@cases(UNDECLARED)
+})
 def test_only_what_the_client_declared_is_asked(case):
     tool, capabilities, missing = case
-    channel = AnsweringChannel(capabilities=capabilities)
-    legacy = call_legacy(build_asking_server(), tool_call(tool), channel)
-    modern, asked = call_modern(build_asking_server(), tool_call(tool), capabilities=capabilities)
-    assert asked == [] and channel.sent == []
-    for answer in (legacy, modern):
-        assert answer["error"]["code"] == -32021
+    for answer, asked in call_both(tool_call(tool), capabilities=capabilities):
+        assert (asked, answer["error"]["code"]) == ([], -32021)
         assert answer["error"]["data"] == {"requiredCapabilities": missing}
-
-
-def test_what_is_missing_is_named_to_the_part():
-    answer, _ = call_modern(build_asking_server(), tool_call("visit"),
-                            capabilities={"elicitation": {"form": {}}})
-    assert answer["error"]["message"] == "Missing required client capability: elicitation/url"
+        name, inner = next(iter(missing.items()))
+        assert answer["error"]["message"] == "Missing required client capability: " + "/".join(
+            (name, *inner))
 
 
 def test_a_legacy_request_outside_of_a_session_declares_nothing_whatever_it_says():
@@ -3258,133 +3215,120 @@ def test_a_legacy_request_outside_of_a_session_declares_nothing_whatever_it_says
         assert error["code"] == -32021 and "a session, but this is in none" in error["message"]
 
 
-def test_a_capability_that_a_modern_client_lacks_is_400_over_http():
-    with mcpkit.HTTPService(build_asking_server(), port=0) as service:
-        answer = ask_modern(service, "tools/call", {"name": "greet"}, Mcp_Name="greet")
-    assert (answer.status, answer.json["error"]["code"]) == (400, -32021)
+def test_an_empty_elicitation_capability_means_forms_and_a_decline_is_an_answer():
+    for answers, text in ((ANSWERS, "accept Ada"),
+                          ({"elicitation/create": {"action": "decline"}}, "decline None")):
+        for answer, _ in call_both(tool_call("greet"), answers, capabilities={"elicitation": {}}):
+            assert find_text(answer) == text
 
 
-def test_an_empty_elicitation_capability_means_forms():
-    answer, _ = call_modern(build_asking_server(), tool_call("greet"),
-                            capabilities={"elicitation": {}})
-    assert find_text(answer) == "accept Ada"
-
-
-def test_a_decline_is_an_answer():
-    declined = {"elicitation/create": {"action": "decline"}}
-    legacy = call_legacy(build_asking_server(), tool_call("greet"), AnsweringChannel(declined))
-    modern, _ = call_modern(build_asking_server(), tool_call("greet"), declined)
-    assert find_text(legacy) == find_text(modern) == "decline None"
-
-
-BAD_ANSWERS = {
-    "no action": {"content": {"name": "Ada"}},
-    "an unknown action": {"action": "maybe"},
-    "no content": {"action": "accept"},
-    "content of the wrong type": {"action": "accept", "content": {"name": 3}},
-    "content without a required member": {"action": "accept", "content": {}},
-    "content that is a list": {"action": "accept", "content": ["Ada"]},
-    "an action that is a list": {"action": ["accept"]},
-}
-
-
-@cases(BAD_ANSWERS)
-def test_an_answer_that_breaks_the_form_is_refused_in_both_eras(case):
-    answers = {"elicitation/create": case}
-    legacy = call_legacy(build_asking_server(), tool_call("greet"), AnsweringChannel(answers))
-    modern, _ = call_modern(build_asking_server(), tool_call("greet"), answers)
-    for answer in (legacy, modern):
-        assert answer["error"]["code"] == -32602
-        assert "Invalid answer to user_name" in answer["error"]["message"]
+BLOCK = {"type": "text", "text": "x"}
 
 
 @cases({
-    "a model's answer without a role": ("no message of a model", "capital",
-                                        {"sampling/createMessage": {"content": "x"}}),
-    "a model's answer without content": ("no message of a model", "capital", {
-        "sampling/createMessage": {"role": "assistant"}}),
-    "a text without text": ("no message of a model", "capital", {
-        "sampling/createMessage": {"role": "assistant", "content": [{"type": "text"}]}}),
-    "a tool used without a name": ("no message of a model", "capital", {
-        "sampling/createMessage": {"role": "assistant", "content": {
-            "type": "tool_use", "id": "1", "input": {}}}}),
-    "roots that are none": ("roots must be a list", "folders",
-                            {"roots/list": {"roots": [{"name": "x"}]}}),
+    "no action": ("greet", {"content": {"name": "Ada"}}),
+    "an unknown action": ("greet", {"action": "maybe"}),
+    "no content": ("greet", {"action": "accept"}),
+    "content of the wrong type": ("greet", {"action": "accept", "content": {"name": 3}}),
+    "content without a required member": ("greet", {"action": "accept", "content": {}}),
+    "content that is a list": ("greet", {"action": "accept", "content": ["Ada"]}),
+    "an action that is a list": ("greet", {"action": ["accept"]}),
+    "a model's answer without a role": ("capital", {"content": BLOCK}),
+    "a model's answer without content": ("capital", {"role": "assistant"}),
+    "a text that is no block": ("capital", {"role": "assistant", "content": "x"}),
+    "a type that is a list": ("capital", {"role": "assistant", "content": {"type": ["text"]}}),
+    "a text without text": ("capital", {"role": "assistant", "content": [{"type": "text"}]}),
+    "a tool used without a name": ("capital", {"role": "assistant", "content": {
+        "type": "tool_use", "id": "1", "input": {}}}),
+    "roots that are none": ("folders", {"roots": [{"name": "x"}]}),
 })
-def test_what_a_client_answers_is_never_taken_on_trust(case):
-    text, tool, answers = case
-    answer, _ = call_modern(build_asking_server(), tool_call(tool), answers)
-    assert answer["error"]["code"] == -32602 and text in answer["error"]["message"]
+def test_an_answer_that_breaks_the_rules_is_refused_in_both_eras(case):
+    tool, answer = case
+    key = {"greet": "user_name", "capital": "sampling", "folders": "roots"}[tool]
+    for refused, _ in call_both(tool_call(tool), dict.fromkeys(ANSWERS, answer)):
+        assert refused["error"]["code"] == -32602
+        assert f"Invalid answer to {key}: " in refused["error"]["message"]
 
 
 def test_a_legacy_client_that_refuses_gives_the_call_its_error():
-    refusal = {"sampling/createMessage": MCPError(-1, "User rejected sampling")}
-    answer = call_legacy(build_asking_server(), tool_call("capital"), AnsweringChannel(refusal))
-    assert answer["error"] == {"code": -1, "message": "User rejected sampling"}
+    refusal = {"code": -1, "message": "User rejected sampling"}
+    answer, _ = call_legacy(build_asking_server(), tool_call("capital"),
+                            {"sampling/createMessage": {"error": refusal}})
+    assert answer["error"] == refusal
 
 
 def test_a_legacy_client_that_does_not_answer_is_told_that_it_need_not_any_more():
-    server, channel = build_asking_server(ask_seconds=0), AnsweringChannel({})
-    answer = call_legacy(server, tool_call("folders"), channel)
+    answer, sent = call_legacy(build_asking_server(ask_seconds=0), tool_call("folders"), {})
     assert answer["result"]["isError"]
     assert "did not answer roots/list within 0 s" in find_text(answer)
-    assert [message["method"] for message in channel.sent] == [
-        "roots/list", "notifications/cancelled"]
-    assert channel.sent[1]["params"]["requestId"] == channel.sent[0]["id"]
-    assert channel.session.replies == {}
-
-
-def test_a_cancelled_legacy_call_waits_no_longer_for_what_it_asked():
-    channel = AnsweringChannel({})
-    channel.cancelled = True
-    answer = call_legacy(build_asking_server(), tool_call("folders"), channel)
-    assert "cancelled" in find_text(answer)
-
-
-@pytest.mark.parametrize("request_id", [99, "99", "1", 10 ** 400, -1, "", None])
-def test_a_response_that_nobody_waits_for_is_dropped(request_id):
-    session = AnsweringChannel().session
-    reply = session.expect_reply(threading.Event())
-    response = {"jsonrpc": "2.0", "id": request_id, "result": {}}
-    assert build_asking_server().receive(response, None, session,
-                                         mcpkit.Channel()) == mcpkit.Answer(202)
-    assert session.replies == {1: reply} and reply.response is None
+    assert [message["method"] for message in sent] == ["roots/list", "notifications/cancelled"]
+    assert sent[1]["params"]["requestId"] == sent[0]["id"]
 
 
 def test_a_question_that_cannot_be_asked_keeps_the_others_from_being_asked():
-    server, channel = Server("x"), AnsweringChannel({})
+    server = Server("x")
 
     @server.tool
     def ask_both(ctx: Context):
         ctx.ask({"good": mcpkit.Roots(), "bad": mcpkit.Elicitation("?", {"type": "string"})})
 
     with quiet_log(server):
-        assert call_legacy(server, tool_call("ask_both"), channel)["result"]["isError"]
-    assert channel.sent == [] and channel.session.replies == {}
+        answer, sent = call_legacy(server, tool_call("ask_both"))
+    assert answer["result"]["isError"] and sent == []
+
+
+def test_a_legacy_client_answers_by_another_post_and_other_responses_are_dropped():
+    with mcpkit.HTTPService(build_asking_server(), port=0) as service:
+        headers, messages = {"Mcp_Session_Id": open_session(service, CAN_ANSWER)}, []
+
+        def answer(request_id):
+            response = {"jsonrpc": "2.0", "id": request_id, "result": ADA}
+            assert ask(service, response, **headers).status == 202
+
+        with LiveStream(service, tool_call("twice"), **headers) as stream:
+            while not messages or "result" not in messages[-1]:
+                messages.append(stream.next_message())
+                if "method" in messages[-1]:
+                    for stray in (99, str(messages[-1]["id"]), 10 ** 400, -1, "", None):
+                        answer(stray)
+                    answer(messages[-1]["id"])
+    assert [message.get("method") for message in messages] == ["elicitation/create"] * 2 + [None]
+    assert find_text(messages[-1]) == "AdaAda"
 
 
 def test_a_session_that_ends_ends_the_wait_for_what_its_client_was_asked():
     with mcpkit.HTTPService(build_asking_server(), port=0) as service:
         session_id = open_session(service, CAN_ANSWER)
-        connection = http.client.HTTPConnection(*service.server_address, timeout=WAIT)
-        with contextlib.closing(connection):
-            connection.request("POST", "/mcp", json.dumps(tool_call("folders")), {
-                **JSON_BOTH, "Mcp-Session-Id": session_id})
-            response = connection.getresponse()
-            while b"roots/list" not in response.readline():
-                pass
+        with LiveStream(service, tool_call("folders"), Mcp_Session_Id=session_id) as stream:
+            assert stream.next_message()["method"] == "roots/list"
             assert ask(service, method="DELETE", Mcp_Session_Id=session_id).status == 200
-            assert b"the client cancelled the call" in response.read()
+            messages = list(iter(stream.next_message, None))
+    assert "the client cancelled the call" in find_text(messages[-1])
 
 
-def test_a_server_that_never_streams_cannot_ask_a_legacy_client_and_says_so_here():
+def test_over_http_a_missing_capability_is_400_and_without_streams_only_the_modern_are_asked():
     server = build_asking_server(stream="never")
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": CAN_ANSWER}
     with mcpkit.HTTPService(server, port=0) as service, quiet_log(server) as lines:
+        answer = ask_modern(service, "tools/call", {"name": "greet"})
+        assert (answer.status, answer.json["error"]["code"]) == (400, -32021)
         session_id = open_session(service, CAN_ANSWER)
         reply = ask(service, tool_call("folders"), Mcp_Session_Id=session_id)
         assert reply.json["result"]["isError"] and lines == ["tool folders failed"]
-        assert "inputRequests" in ask_modern(service, "tools/call", {"name": "folders", "_meta": {
-            **META, "io.modelcontextprotocol/clientCapabilities": CAN_ANSWER}}).json["result"]
+        assert "inputRequests" in ask_modern(service, "tools/call", {
+            "name": "folders", "_meta": meta}).json["result"]
+
+
+# ---- rounds
+
+def start_round(server, message, capabilities=CAN_ANSWER, channel=None):
+    """Return the input_required result of a request, and what repeats it with more params."""
+    meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
+
+    def repeat(message=message, channel=channel, **more):
+        return receive(server, call(message["method"], {
+            **message["params"], "_meta": meta, **more}), channel=channel)
+    return repeat()["result"], repeat
 
 
 def test_a_modern_handler_runs_again_and_earlier_answers_come_back():
@@ -3396,19 +3340,6 @@ def test_a_modern_handler_runs_again_and_earlier_answers_come_back():
     assert asked[0]["requestState"] != asked[1]["requestState"]
 
 
-def start_round(server, message, capabilities=CAN_ANSWER):
-    """Return the input_required result of a request, and what repeats it with more params."""
-    meta = {**META, "io.modelcontextprotocol/clientCapabilities": capabilities}
-
-    def repeat(message=message, **more):
-        return receive(server, call(message["method"],
-                                    {**message["params"], "_meta": meta, **more}))
-    return repeat()["result"], repeat
-
-
-ADA = ANSWERS["elicitation/create"]
-
-
 def test_answers_are_taken_without_a_state_and_unknown_ones_are_ignored():
     _, repeat = start_round(build_asking_server(), tool_call("greet"))
     assert find_text(repeat(inputResponses={"user_name": ADA, "other": 1})) == "accept Ada"
@@ -3418,7 +3349,7 @@ def test_answers_are_taken_without_a_state_and_unknown_ones_are_ignored():
     assert repeat(inputResponses=[])["error"]["code"] == -32602
 
 
-def test_an_answer_that_was_not_asked_for_is_ignored_where_we_know_what_was():
+def test_an_answer_that_was_not_asked_for_is_ignored_if_we_know_what_was():
     result, repeat = start_round(build_asking_server(), tool_call("twice"))
     early = {"elicitation": ADA, "elicitation-2": {"action": "accept", "content": {"name": "Eve"}}}
     again = repeat(inputResponses=early, requestState=result["requestState"])["result"]
@@ -3428,15 +3359,14 @@ def test_an_answer_that_was_not_asked_for_is_ignored_where_we_know_what_was():
 
 
 def test_what_was_read_with_the_answers_of_a_user_is_not_cacheable():
-    server = build_asking_server(ttl_ms=5000)
     message = call("resources/read", {"uri": "asking://profile"})
-    result, repeat = start_round(server, message)
+    result, repeat = start_round(build_asking_server(ttl_ms=5000), message)
     assert "ttlMs" not in result and "cacheScope" not in result
     result = repeat(requestState=result["requestState"], inputResponses={"elicitation": ADA})
     assert (result["result"]["ttlMs"], result["result"]["cacheScope"]) == (0, "private")
 
 
-def test_answers_too_long_to_be_brought_back_are_said_to_be_so_here():
+def test_answers_too_long_to_be_brought_back_are_a_fault_of_the_server():
     server = build_asking_server(max_body=4000)
     result, repeat = start_round(server, tool_call("twice"))
     answer = {"action": "accept", "content": {"name": "A" * 3000}}
@@ -3446,17 +3376,14 @@ def test_answers_too_long_to_be_brought_back_are_said_to_be_so_here():
     assert lines == ["tool twice failed"]
 
 
-ODD_ANSWERS = {
+@cases({
     "an answer nested deeply": {"user_name": build_nested(90)},
     "many answers": {str(number): ADA for number in range(10_000)},
     "an answer under an odd name": {"\ud800\u0000": ADA, "": None},
     "numbers": {"user_name": 10 ** 400},
     "a name of three megabytes": {"user_name": {"action": "accept", "content": {
         "name": "A" * 3_000_000}}},
-}
-
-
-@cases(ODD_ANSWERS)
+})
 def test_odd_answers_are_refused_or_asked_for_again_and_never_an_internal_error(case):
     _, repeat = start_round(build_asking_server(), tool_call("greet"))
     answer = repeat(inputResponses=case)
@@ -3483,190 +3410,122 @@ def spoil(state, place):
     return state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1:]
 
 
-BAD_STATES = {
+@cases({
     "something appended": lambda state: state + "-TAMPERED",
     "one character of the data changed": lambda state: spoil(state, 5),
     "one character of the signature changed": lambda state: spoil(state, -9),
     "the signature alone": lambda state: "." + state.partition(".")[2],
     "the data alone": lambda state: state.partition(".")[0],
-    "an empty one": lambda state: "",
-    "not base64": lambda state: "\u00e9.\u00e9",
+    "an empty one": lambda state: "", "not base64": lambda state: "\u00e9.\u00e9",
     "no string": lambda state: {"state": state},
     "spaces within": lambda state: state[:8] + " " + state[8:],
     "three megabytes": lambda state: "A" * 3_000_000 + state,
     "three megabytes of dots": lambda state: "." * 3_000_000,
     "a lone surrogate": lambda state: "\ud800." + state,
-}
-
-
-@cases(BAD_STATES)
+})
 def test_a_state_that_was_tampered_with_is_refused_whatever_else_is_sent(case):
     result, repeat = start_round(build_asking_server(), tool_call("greet"))
     for responses in ({}, {"user_name": ADA}):
         answer = repeat(requestState=case(result["requestState"]), inputResponses=responses)
         assert answer["error"]["code"] == -32602 and "requestState" in answer["error"]["message"]
+    other = receive(build_sample_server(), call("tools/call", {      # which asks nothing
+        **tool_call("add", a=1, b=2)["params"], "_meta": META,
+        "requestState": case(result["requestState"])}))
+    assert other["error"]["code"] == -32602
 
 
-def test_a_state_is_good_for_its_own_request_only():
-    server = build_asking_server()
-    result, repeat = start_round(server, tool_call("greet"))
-    for message in (tool_call("twice"), tool_call("greet", more=1)):
-        answer = repeat(message, requestState=result["requestState"])
-        assert "was not given for this request" in answer["error"]["message"]
-    other, _ = start_round(build_asking_server(), tool_call("greet"))      # another secret
-    assert "error" in repeat(requestState=other["requestState"])
-
-
-def test_a_state_is_refused_also_by_a_handler_that_asks_nothing_more():
-    server = build_sample_server()
-    answer = receive(server, call("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2},
-                                                 "_meta": META, "requestState": "x.y"}))
-    assert answer["error"]["code"] == -32602
-
-
-def test_a_state_is_good_for_the_one_who_was_asked_only():
-    channels = []
-    for subject in ("ada", "bob"):
-        channels.append(mcpkit.Channel())
-        channels[-1].principal = Principal(subject, None)
-    server, params = build_asking_server(), {**tool_call("greet")["params"], "_meta": {
-        **META, "io.modelcontextprotocol/clientCapabilities": CAN_ANSWER}}
-    result = receive(server, call("tools/call", params), channel=channels[0])["result"]
-    more = {**params, "requestState": result["requestState"]}
-    answers = [receive(server, call("tools/call", more), channel=channel) for channel in channels]
-    assert "result" in answers[0] and "was not given" in answers[1]["error"]["message"]
-
-
-def test_a_stale_state_is_refused():
-    now = [1000.0]
-    runtime = mcpkit.system_runtime()._replace(wall_now=lambda: now[0])
-    result, repeat = start_round(build_asking_server(runtime=runtime, state_seconds=60),
-                                 tool_call("greet"))
-    now[0] += 59
-    assert "result" in repeat(requestState=result["requestState"])
-    now[0] += 2
-    assert "expired" in repeat(requestState=result["requestState"])["error"]["message"]
-
-
-def test_a_state_is_good_for_servers_of_one_name_only(monkeypatch):
+def test_a_state_is_good_for_its_own_request_and_caller_and_server_only(monkeypatch):
     monkeypatch.setenv("MCPKIT_SECRET", "one secret for all of us")
-    result, _ = start_round(build_asking_server(), tool_call("greet"))
-    other = build_asking_server()
-    other.info["name"] = "another"
-    _, repeat = start_round(other, tool_call("greet"))
-    answer = repeat(requestState=result["requestState"], inputResponses={"user_name": ADA})
-    assert "was not given for this request" in answer["error"]["message"]
-
-
-def test_servers_with_one_secret_understand_each_others_states(monkeypatch):
-    monkeypatch.setenv("MCPKIT_SECRET", "one secret for all of us")
-    result, _ = start_round(build_asking_server(), tool_call("twice"))
-    _, repeat = start_round(build_asking_server(), tool_call("twice"))
-    answer = repeat(requestState=result["requestState"], inputResponses={"elicitation": ADA})
-    assert answer["result"]["resultType"] == "input_required"
+    ada, bob = mcpkit.Channel(), mcpkit.Channel()
+    ada.principal, bob.principal = Principal("ada", None), Principal("bob", None)
+    result, repeat = start_round(build_asking_server(), tool_call("greet"), channel=ada)
+    good = {"requestState": result["requestState"], "inputResponses": {"user_name": ADA}}
+    assert find_text(repeat(**good)) == "accept Ada"
+    renamed = build_asking_server()
+    renamed.info["name"] = "another"
+    monkeypatch.setenv("MCPKIT_SECRET", "another secret for some")
+    foreign = build_asking_server()
+    refused = [repeat(tool_call("twice"), **good), repeat(tool_call("greet", more=1), **good),
+               repeat(channel=bob, **good),
+               *(start_round(server, tool_call("greet"), channel=ada)[1](**good)
+                 for server in (renamed, foreign))]
+    assert all("was not given for this request" in answer["error"]["message"]
+               for answer in refused)
     monkeypatch.setenv("MCPKIT_SECRET", "short")
-    with pytest.raises(mcpkit.UsageError, match="16 bytes"):
+    with pytest.raises(UsageError, match="16 bytes"):
         build_asking_server()
 
 
-FORMS = {
-    "each kind of choice": (True, {
+def test_a_stale_state_is_refused_and_servers_with_one_secret_take_each_others(monkeypatch):
+    monkeypatch.setenv("MCPKIT_SECRET", "one secret for all of us")
+    now = [1000.0]
+    options = {"state_seconds": 60, "runtime": Server("x").runtime._replace(
+        wall_now=lambda: now[0])}
+    result, _ = start_round(build_asking_server(**options), tool_call("twice"))
+    _, repeat = start_round(build_asking_server(**options), tool_call("twice"))
+    given = {"requestState": result["requestState"], "inputResponses": {"elicitation": ADA}}
+    now[0] += 59
+    assert list(repeat(**given)["result"]["inputRequests"]) == ["elicitation-2"]
+    now[0] += 2
+    assert "expired" in repeat(**given)["error"]["message"]
+
+
+# ---- what can be asked
+
+@cases({
+    "each kind of choice": (None, {
         "single": {"type": "string", "enum": ["a"]},
         "titled": {"type": "string", "oneOf": [{"const": "a", "title": "A"}]},
         "named": {"type": "string", "enum": ["a"], "enumNames": ["A"]},
         "several": {"type": "array", "items": {"type": "string", "enum": ["a"]}},
         "titled several": {"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}}),
-    "an object within": (False, {"inner": {"type": "object"}}),
-    "a list of anything": (False, {"list": {"type": "array", "items": {"type": "string"}}}),
-    "no type": (False, {"any": {}}),
-    "true": (False, {"any": True}),
-    "several types": (False, {"any": {"type": ["string", "null"]}}),
-    "a choice of numbers": (False, {"any": {"type": "integer", "enum": [1, 2]}}),
-    "a list of a choice of numbers": (False, {"any": {"type": "array", "items": {"enum": [1]}}}),
-    "a list of nothing": (False, {"any": {"type": "array", "items": {"enum": []}}}),
-}
-
-
-@cases(FORMS)
+    "an object within": (UsageError, {"any": {"type": "object"}}),
+    "a list of anything": (UsageError, {"any": {"type": "array", "items": {"type": "string"}}}),
+    "a list of what is true": (UsageError, {"any": {"type": "array", "items": True}}),
+    "no type": (UsageError, {"any": {}}), "true": (UsageError, {"any": True}),
+    "several types": (UsageError, {"any": {"type": ["string", "null"]}}),
+    "a choice of numbers": (UsageError, {"any": {"type": "integer", "enum": [1, 2]}}),
+    "a list of a choice of numbers": (UsageError, {"any": {"type": "array",
+                                                           "items": {"enum": [1]}}}),
+    "a list of nothing": (UsageError, {"any": {"type": "array", "items": {"enum": []}}}),
+    "a pattern that is none": (mcpkit.SchemaError, {"any": {"type": "string", "pattern": "("}}),
+})
 def test_a_form_has_only_what_a_form_can_show(case):
-    fits, members = case
-    schema = {"type": "object", "properties": members}
-    if fits:
-        assert mcpkit.build_form(schema).schema is schema
+    fault, members = case
+    question = mcpkit.Elicitation("?", {"type": "object", "properties": members})
+    if fault is None:
+        assert question.build_params("", str)["requestedSchema"] is question.schema
     else:
-        with pytest.raises(mcpkit.UsageError, match="a form cannot ask for"):
-            mcpkit.build_form(schema)
+        with pytest.raises(fault, match="a form cannot ask for any" if fault is UsageError else "pattern"):
+            question.build_params("", str)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[", "a" * 200_000])
-def test_a_form_that_could_not_be_read_is_not_asked(pattern):
-    with pytest.raises(mcpkit.SchemaError):
-        mcpkit.build_form({"type": "object", "properties": {
-            "a": {"type": "string", "pattern": pattern}}})
+@cases({
+    "no URL": (None, "login"), "a path": (None, "/login"), "an empty one": (None, ""),
+    "with a space": (None, "http://a b"), "a form and a page": (NAME_FORM, "https://example.com"),
+    "no object": ({"type": "string"}, None), "no schema": ({}, None), "a text": (str, None)})
+def test_a_question_is_a_form_of_an_object_or_a_page_with_a_whole_url(case):
+    schema, url = case
+    message = "describes an object" if url is None else "a schema or the whole URL of a page"
+    with pytest.raises(UsageError, match=message):
+        mcpkit.Elicitation("?", schema, url).build_params("2025-11-25", str)
 
 
-PAGES = {"no URL": "login", "a path": "/login", "an empty one": "", "with a space": "http://a b"}
-
-
-@cases(PAGES)
-def test_a_page_has_a_whole_url(case):
-    with pytest.raises(UsageError, match="the whole URL of a page"):
-        mcpkit.Elicitation("Log in", url=case).build_params("2025-11-25", str)
-
-
-def test_a_question_is_a_form_or_a_page():
-    with pytest.raises(UsageError, match="a schema or the whole URL"):
-        mcpkit.Elicitation("Log in", NAME_FORM, "https://example.com").build_params("", str)
-
-
-TEXT = {"type": "text", "text": "x"}
-USE = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
-RESULT_1 = {"type": "tool_result", "toolUseId": "1", "content": [TEXT]}
-CONVERSATIONS = {
-    "a text": (True, "x"),
-    "a block": (True, {"type": "image", "data": "AA==", "mimeType": "image/png"}),
-    "texts and messages": (True, ["x", {"role": "assistant", "content": "y"}, "z"]),
-    "a tool used, and its result": (True, ["x", {"role": "assistant", "content": [TEXT, USE]},
-                                           {"role": "user", "content": RESULT_1}]),
-    "two used, and their results": (True, [
-        {"role": "assistant", "content": [USE, {**USE, "id": "2"}]},
-        {"role": "user", "content": [{**RESULT_1, "toolUseId": "2"}, RESULT_1]}]),
-    "no result": (False, [{"role": "assistant", "content": USE}]),
-    "a text instead of a result": (False, [{"role": "assistant", "content": USE}, "x"]),
-    "a result too few": (False, [{"role": "assistant", "content": [USE, {**USE, "id": "2"}]},
-                                 {"role": "user", "content": RESULT_1}]),
-    "a result of nothing": (False, [{"role": "user", "content": RESULT_1}]),
-    "a text beside a result": (False, [{"role": "assistant", "content": USE},
-                                       {"role": "user", "content": [RESULT_1, TEXT]}]),
-    "no content": (False, [{"role": "user"}]),
-    "no text or block": (False, 5),
-}
-
-
-@cases(CONVERSATIONS)
-def test_the_model_is_sent_messages_whose_tools_have_results(case):
-    fits, messages = case
-    sampling = mcpkit.Sampling(messages)
-    if fits:
-        sent = sampling.build_params("2025-11-25", str)["messages"]
-        assert all(set(message) == {"role", "content"} for message in sent)
-    else:
-        with pytest.raises(UsageError):
-            sampling.build_params("2025-11-25", str)
-
-
-@pytest.mark.parametrize("schema", [{"type": "string"}, {}, str])
-def test_a_form_is_an_object(schema):
-    with pytest.raises(mcpkit.UsageError, match="describes an object"):
-        mcpkit.build_form(schema)
+@cases({
+    "a text": ("x", ["user"]),
+    "a block": ({"type": "image", "data": "AA==", "mimeType": "image/png"}, ["user"]),
+    "texts and messages": (["x", {"role": "assistant", "content": "y"}, BLOCK],
+                           ["user", "assistant", "user"])})
+def test_the_model_is_sent_messages_with_blocks(case):
+    messages, roles = case
+    sent = mcpkit.Sampling(messages).build_params("2025-11-25", str)["messages"]
+    assert [message["role"] for message in sent] == roles
+    assert all(isinstance(message["content"], dict) for message in sent)
 
 
 def test_a_completion_may_ask_nothing():
     server = Server("x")
-
-    @server.prompt
-    def letter(to: str) -> str:
-        return to
+    server.prompt(name="letter")(lambda to: to)
 
     @server.completion("letter", "to")
     def complete_to(value: str, ctx: Context) -> list:
@@ -3677,21 +3536,6 @@ def test_a_completion_may_ask_nothing():
     with quiet_log(server) as lines:
         assert receive(server, message)["error"]["code"] == -32603
     assert lines == ["completion/complete failed"]
-
-
-def test_a_legacy_client_answers_by_another_post():
-    server = build_asking_server()
-    with mcpkit.HTTPService(server, port=0) as service:
-        session_id = open_session(service, CAN_ANSWER)
-        messages = []
-        with LiveStream(service, tool_call("twice"), Mcp_Session_Id=session_id) as stream:
-            while not messages or "result" not in messages[-1]:
-                messages.append(stream.next_message())
-                if "method" in messages[-1]:
-                    ask(service, {"jsonrpc": "2.0", "id": messages[-1]["id"], "result": ADA},
-                        Mcp_Session_Id=session_id)
-    assert [message.get("method") for message in messages] == ["elicitation/create"] * 2 + [None]
-    assert find_text(messages[-1]) == "AdaAda"
 
 
 # =============================================================================================
@@ -5406,7 +5250,7 @@ def test_an_event_id_that_is_not_known_is_400_and_ends_no_session():
         session_id = open_session(service)
         reply = ask(service, b"", "GET", Accept="text/event-stream", Mcp_Session_Id=session_id,
                     Last_Event_ID="9-9")
-        assert reply.status == 400 and "listen anew" in reply.json["error"]["message"]
+        assert reply.status == 400 and "listen again" in reply.json["error"]["message"]
         assert ask(service, call("ping"), Mcp_Session_Id=session_id).status == 200
 
 
@@ -10279,11 +10123,11 @@ def test_a_client_without_the_extension_never_gets_a_task(case):
 
 def test_a_legacy_client_never_gets_a_task_whatever_it_declares():
     server = build_task_server()
-    told = [call_legacy(server, tool_call(name, **arguments), AnsweringChannel(capabilities=CAN_TASKS))
-            for name, arguments in (("add", {"a": 2}), ("confirm", {}), ("ask_and_end", {}))]
-    assert list(map(find_text, told)) == ["3", "Ada", "Ada"]
-    channel = AnsweringChannel(capabilities=CAN_TASKS)
-    assert call_legacy(server, tool_call("must"), channel)["error"]["code"] == -32021
+    told = [call_legacy(server, tool_call(name, **arguments), capabilities=CAN_TASKS)[0]
+            for name, arguments in (("add", {"a": 2}), ("confirm", {}), ("ask_and_end", {}),
+                                    ("must", {}))]
+    assert list(map(find_text, told[:3])) == ["3", "Ada", "Ada"]
+    assert told[3]["error"]["code"] == -32021
 
 
 TASK_METHODS = {"tasks/get": {}, "tasks/update": {"inputResponses": {}}, "tasks/cancel": {}}
@@ -10480,8 +10324,8 @@ def test_start_task_changes_nothing_if_a_call_is_no_task():
         ctx.start_task()
         return ctx.elicit("Name?", NAME_FORM).content["name"]
 
-    assert find_text(call_legacy(server, tool_call("plain"), AnsweringChannel())) == "Ada"
-    assert find_text(call_modern(server, tool_call("plain"), capabilities=CAN_TASKS)[0]) == "Ada"
+    for ask_in_era in (call_legacy, call_modern):
+        assert find_text(ask_in_era(server, tool_call("plain"), capabilities=CAN_TASKS)[0]) == "Ada"
 
 
 # ---- limits

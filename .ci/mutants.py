@@ -115,32 +115,31 @@ MUTANTS = {
         "            if session is None or session.owner != owner:", "            if session is None:",
         "a_session_is_there_for_who_opened_it_and_nobody_else"),
     "there is any number of sessions": Mutant(
-        "            if len(self._by_id) - len(ended) >= self._limits.max_sessions:",
-        "            if False:", "sessions_expire_make_room_and_are_kept_by_use"),
+        " or len(self._by_id) >= self._limits.max_sessions:", ":", "sessions_expire_make_room_and_are_kept_by_use"),
     "sessions do not expire": Mutant(
         "return not session.channels and now - session.last_used > self._limits.session_seconds",
         "return False", "sessions_expire_make_room_and_are_kept_by_use"),
     "a stream has any length": Mutant(
-        "        while len(self._messages) > self._limits.max_events or (", "        while (",
-        "a_stream_is_as_long_as_its_size_and_a_reader_that_lost_some_is_told"),
+        "while len(self._messages) > self._limits.max_events or (", "while (",
+        "a_stream_keeps_the_newest_only_and_goes_on_after_the_event_that_is_named"),
     # 11. ASKING THE CLIENT
     "a state need not be signed": Mutant(
-        "if hmac.compare_digest(signature, self._sign(data)) else None", "if signature else None",
+        "            if hmac.compare_digest(signature, self._sign(data)):", "            if signature:",
         "a_state_that_was_tampered_with_is_refused_whatever_else_is_sent"),
     "a state is good for any request": Mutant(
         'if state is None or state["for"] != self._purpose:', "if state is None:",
-        "a_state_is_good_for_its_own_request_only"),
+        "a_state_is_good_for_its_own_request_and_caller_and_server_only"),
     "a state is good for anybody": Mutant(
-        "[server_name, route.message.method, principal, _build_digest(",
+        "[server_name, route.message.method, route.subject, _build_digest(",
         "[server_name, route.message.method, None, _build_digest(",
-        "a_state_is_good_for_the_one_who_was_asked_only"),
+        "a_state_is_good_for_its_own_request_and_caller_and_server_only"),
     "a state is good for ever": Mutant(
         '        if state["until"] < self._runtime.wall_now():', "        if False:",
-        "a_stale_state_is_refused"),
+        "a_stale_state_is_refused_and_servers_with_one_secret_take_each_others"),
     "what a user answers is not held against the form": Mutant(
         "                results[key] = read_answer(key, question, answer)",
         "                results[key] = answer",
-        "an_answer_that_breaks_the_form_is_refused_in_both_eras"),
+        "an_answer_that_breaks_the_rules_is_refused_in_both_eras"),
     "items of a set may all hash alike": Mutant(
         "        if make in (set, frozenset):\n            _check_hashes(items)\n", "",
         "what_a_type_refuses_is_an_argument_error_that_names_the_argument"),
