@@ -49,6 +49,7 @@ Extras
     20. ACCESS                       callers of a server have tokens and scopes
     21. TASKS                        calls that go on after their answer
     22. WORKERS                      several processes serve one port
+    23. HTTP+SSE                     the transport of 2024-11-05, for the client
     24. LOGIN                        OAuth for the client (needs 20)
     25. CONFIGURATION FILES          servers named in the files of other programs
     26. PROBE RULES                  the rules of the protocol, tried one by one
@@ -65,7 +66,9 @@ import binascii
 import contextlib
 import enum
 import functools
+import http.client
 import http.server
+import io
 import json
 import math
 import operator
@@ -276,8 +279,6 @@ RESUME_LEAST_SECONDS = 0.05            # the same, whatever the server says
 RESUME_ATTEMPTS = 5                    # in which no event came
 CHILD_END_SECONDS = 2.0                # that a child has to end with its input, and then by TERM
 MAX_CHALLENGES = 3                     # of a server, that a client meets for one request
-SSE_VERSION = "2024-11-05"
-SSE_SIGNS = (400, 404, 405)
 MAX_PAGES = 1000
 MAX_ROUNDS = 20                        # of questions that a client answers for one result
 MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
@@ -892,69 +893,6 @@ def is_kept_alive(head: Any) -> bool:
     return "close" not in options and (not head.is_http_1_0 or "keep-alive" in options)
 
 
-class ChunkedBody:
-    """A body in chunks; their extensions and the trailers are read over. Spec: RFC 9112, 7.1.
-
-    `announced` is the size of its chunks so far, those still to come included.
-    """
-
-    ends_with_connection = False
-    LINE_BYTES = 4096
-
-    def __init__(self, max_trailers: int = LIMITS["max_headers"][0]):
-        self.is_complete = False
-        self.announced = 0
-        self._trailers_left = max_trailers
-        self._chunk_left = 0
-        self._line = b""                     # the start of a line whose end is still to come
-        self._next = "size"                  # what the next line is: "size", "end", "trailer"
-
-    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
-        """Return the bytes of the body in `data`, and what follows it; ValueError if malformed."""
-        parts, at = [], 0
-        data, self._line = self._line + data, b""
-        while at < len(data) and not self.is_complete:
-            if self._chunk_left:
-                parts.append(data[at:at + self._chunk_left])
-                at += len(parts[-1])
-                self._chunk_left -= len(parts[-1])
-                continue
-            end = data.find(b"\n", at, at + self.LINE_BYTES) + 1
-            line = data[at:end or len(data)]
-            if self._next == "end" and line not in (b"\r", b"\r\n"):
-                raise ValueError("a chunk is longer than its size says")
-            if not end:
-                if len(line) >= self.LINE_BYTES:
-                    raise ValueError(
-                        f"a line of a chunked body is longer than {self.LINE_BYTES:,} bytes")
-                self._line = line
-                break
-            at = end
-            if not line.endswith(b"\r\n") or b"\r" in line[:-2]:
-                raise ValueError("a line of a chunked body does not end with CRLF")
-            self._take_line(line[:-2])
-        return b"".join(parts), data[at:] if self.is_complete else b""
-
-    def _take_line(self, line: bytes) -> None:
-        if self._next == "end":
-            self._next = "size"
-        elif self._next == "size":
-            match = _CHUNK_LINE.fullmatch(line)
-            if match is None:
-                raise ValueError(f"a chunk size is malformed: {shorten(line, 40)}")
-            self._chunk_left = int(match.group(1), 16)
-            self.announced += self._chunk_left
-            self._next = "end" if self._chunk_left else "trailer"
-        elif not line:
-            self.is_complete = True
-        else:
-            self._trailers_left -= 1
-            if self._trailers_left < 0:
-                raise ValueError("a chunked body has too many trailers")
-            if _HEADER_LINE.fullmatch(line.decode("latin-1")) is None:
-                raise ValueError(f"a trailer is malformed: {shorten(line, 40)}")
-
-
 @functools.lru_cache(maxsize=64)
 def format_head(status: int, reason: str, headers: tuple, date: str, origin: Optional[str],
                 close: bool) -> bytes:
@@ -1141,103 +1079,6 @@ def parse_percent(text: str) -> str:
     data = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match.group(1), 16)]),
                   text.encode("utf-8", "surrogatepass"))
     return data.decode("utf-8", "replace")
-
-
-# ---- answers, as the client reads them until it is built on http.client
-
-_ANSWER_HEADER_LINE = re.compile(r"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([^\x00\r]*)")
-_STATUS_LINE = re.compile(r"HTTP/1\.(\d) +([1-9]\d\d)(?:[ \t]([^\x00]*))?")
-
-
-class StatusHead(NamedTuple):
-    """The status line of a response and its headers."""
-
-    status: int
-    reason: str
-    is_http_1_0: bool
-    headers: Headers
-
-
-def parse_status_head(data: bytes) -> StatusHead:
-    """Return the response head in bytes (without the blank line); ValueError for what is none.
-
-    Read as leniently as a recipient may: lines end with LF alone or are folded, values hold what
-    they should not. Spec: RFC 9112, 2.2 and 5.2, RFC 9110, 5.5.
-    """
-    text = data.decode("latin-1").replace("\r\n", "\n")
-    first, *lines = re.sub(r"\n[ \t]+", " ", text).split("\n")
-    match = _STATUS_LINE.fullmatch(first)
-    if match is None:
-        raise ValueError(shorten(first))
-    minor, status, reason = match.groups()
-    return StatusHead(int(status), reason or "", minor == "0",
-                      _parse_header_lines(lines, _ANSWER_HEADER_LINE))
-
-
-def encode_request_head(method: str, target: str, headers: Dict[str, str]) -> bytes:
-    """Return a request line and headers with the blank line; UsageError for what would break it."""
-    for name, value in headers.items():
-        if not (_TOKEN.fullmatch(name) and _HEADER_LINE.fullmatch(f"{name}:{value}")
-                and value.isascii()):
-            raise UsageError(f"no header can be {shorten(name, 80)}: {shorten(value, 80)}")
-    lines = [f"{method} {target} HTTP/1.1", *map("{0[0]}: {0[1]}".format, headers.items())]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
-
-
-class SizedBody:
-    """A body of a length that is known. `is_complete` says that all of it has been fed."""
-
-    ends_with_connection = False
-
-    def __init__(self, length: int):
-        self._left = length
-        self.is_complete = not length
-
-    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
-        """Return the part of `data` that is of the body, and the rest."""
-        body, rest = data[:self._left], data[self._left:]
-        self._left -= len(body)
-        self.is_complete = not self._left
-        return body, rest
-
-
-class OpenBody:
-    """A body that goes on until the connection ends."""
-
-    ends_with_connection = True
-    is_complete = False
-
-    def feed(self, data: bytes) -> Tuple[bytes, bytes]:
-        """Return all of `data`."""
-        return data, b""
-
-
-def is_framed_once(head: StatusHead) -> bool:
-    """Return whether there is but one way to tell where the body of a response ends.
-
-    Where there are two, somebody between may have taken the other. Spec: RFC 9112, 6.1 and 6.3.
-    """
-    return "transfer-encoding" not in head.headers or not (
-        head.is_http_1_0 or "content-length" in head.headers)
-
-
-def find_response_body(method: str, head: StatusHead) -> Union[SizedBody, OpenBody, ChunkedBody]:
-    """Return what the body of a response is fed to. ValueError for a length or coding that is none.
-
-    Spec: RFC 9112, 6.3.
-    """
-    coding, length = head.headers.get("transfer-encoding"), head.headers.get("content-length")
-    if method == "HEAD" or head.status in BODILESS:
-        return SizedBody(0)
-    if coding is not None:
-        if coding.lower() != "chunked":
-            raise ValueError(f"its Transfer-Encoding is {shorten(coding, 80)}")
-        return ChunkedBody()
-    if length is None:
-        return OpenBody()
-    if re.fullmatch(r"(\d{1,18})(?:, ?\1)*", length, re.ASCII) is None:
-        raise ValueError(f"its Content-Length is {shorten(length, 80)}")
-    return SizedBody(int(length.partition(",")[0]))
 
 
 # =============================================================================================
@@ -6846,8 +6687,42 @@ def check_header(name: str, value: str) -> None:
 # 15. HTTP CLIENT
 # =============================================================================================
 # In: a request and how long it may take. Out: its response, or the error that says in one line
-# which layer failed. Connections are kept alive; every wait has a limit, and so has every body.
-# Nothing here knows of MCP.
+# which layer failed. http.client speaks HTTP; here is what it lacks: deadlines, proxies by the
+# rules of urllib.request, reasons, limits, and connections that are used again. MCP is not known.
+
+NOTED_BYTES = 1024 * 1024               # of a body that an observer gets
+ANSWER_HEAD_BYTES = 256 * 1024          # of a response's head, with those that announce it
+PIECE_BYTES = 64 * 1024                 # of a body at once, so that no compressed bomb goes off
+
+
+class Exchange(NamedTuple):
+    """One HTTP exchange or stdio message pair, as an observer sees it and a transcript keeps it.
+
+    The names of `headers` are in lower case, those of `request_headers` as they were sent, without
+    Host. On stdio, bodies are lines. `error` says why there is no answer, or not all of it.
+    """
+
+    method: str                    # of HTTP, or "stdio"
+    url: str
+    request_headers: Headers
+    request_body: bytes
+    status: Optional[int]
+    headers: Headers
+    answer: bytes                  # the first NOTED_BYTES of its body
+    size: int                      # bytes of it that were read
+    is_stream: bool
+    seconds: float
+    error: Optional[str]
+    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
+    title: str = ""                # in a transcript, "" for that of its method
+
+
+def find_json(data: bytes) -> Any:
+    """Return the JSON value in bytes, None if they are not JSON."""
+    try:
+        return parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+    except ValueError:
+        return None
 
 
 class Timeouts(NamedTuple):
@@ -6855,10 +6730,6 @@ class Timeouts(NamedTuple):
 
     silence: float
     deadline: float
-
-    def find_left_since(self, heard: float) -> float:
-        """Return the seconds to wait for more after something was heard."""
-        return min(heard + self.silence, self.deadline) - time.monotonic()
 
     def left(self) -> float:
         """Return the seconds to wait for the next byte; TransportError when none are left."""
@@ -6871,6 +6742,29 @@ class Timeouts(NamedTuple):
 def build_waits(seconds: float) -> Timeouts:
     """Return the limits of an exchange that may take so many seconds from now."""
     return Timeouts(seconds, time.monotonic() + seconds)
+
+
+class Attempt:
+    """One request on its way: `notes` worth telling of it, and a way to end it from outside."""
+
+    def __init__(self) -> None:
+        self.notes: List[str] = []
+        self.aborted = threading.Event()
+        self._sock: Optional[socket.socket] = None
+
+    def use(self, sock: socket.socket) -> None:
+        """Go on with this socket; raises TransportError if the request was aborted."""
+        self._sock = sock
+        if self.aborted.is_set():
+            raise TransportError("the request was aborted")
+
+    def abort(self) -> None:
+        """End the request at once, from any thread: whoever waits for it gets an error."""
+        self.aborted.set()
+        if self._sock is not None:
+            with contextlib.suppress(OSError):
+                # Not SSLSocket.shutdown: that drops what the thread that reads still needs.
+                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
 
 # ---- the way to a server
@@ -6892,16 +6786,11 @@ class Network(NamedTuple):
 
 
 class Proxy(NamedTuple):
-    """A proxy, and the value of Proxy-Authorization that it is given, "" for none."""
+    """A proxy, and the value of Proxy-Authorization that it gets, "" for none."""
 
     host: str
     port: int
     credentials: str
-
-    @property
-    def headers(self) -> Headers:
-        """The headers that are meant for the proxy."""
-        return {"Proxy-Authorization": self.credentials} if self.credentials else {}
 
 
 class Route(NamedTuple):
@@ -6916,6 +6805,12 @@ class Route(NamedTuple):
     def address(self) -> str:
         """The origin's "host:port"."""
         return format_address(self.host, self.port)
+
+    @property
+    def proxy_headers(self) -> Headers:
+        """The headers that are meant for the proxy."""
+        has_any = self.proxy is not None and self.proxy.credentials
+        return {"Proxy-Authorization": self.proxy.credentials} if has_any else {}
 
 
 def format_address(host: str, port: int) -> str:
@@ -6935,17 +6830,16 @@ def parse_proxy(text: str) -> Proxy:
     url = text if "://" in text else "http://" + text
     try:
         parts = urllib.parse.urlsplit(url)
-        _, host, port = split_origin(url)
+        scheme, host, port = split_origin(url)
     except ValueError:
-        parts, host = None, ""
-    if not host or parts.scheme != "http":
+        scheme = host = ""
+    if not host or scheme != "http":
         raise UsageError("a proxy is http://[USER:PASSWORD@]HOST[:PORT], and not "
-                         + (f"{parts.scheme}://{shorten(host)}" if parts else "this one"))
-    credentials = ""
-    if parts.username is not None:
-        pair = urllib.parse.unquote_to_bytes(f"{parts.username}:{parts.password or ''}")
-        credentials = "Basic " + base64.b64encode(pair).decode("ascii")
-    return Proxy(host, port, credentials)
+                         + (f"{scheme}://{shorten(host)}" if scheme else "this one"))
+    if parts.username is None:
+        return Proxy(host, port, "")
+    pair = urllib.parse.unquote_to_bytes(f"{parts.username}:{parts.password or ''}")
+    return Proxy(host, port, "Basic " + base64.b64encode(pair).decode("ascii"))
 
 
 def find_way(url: str, network: Network) -> Tuple[Route, str]:
@@ -6953,7 +6847,8 @@ def find_way(url: str, network: Network) -> Tuple[Route, str]:
     scheme, host, port = split_origin(url)
     host = host if host.isascii() else host.encode("idna").decode("ascii")
     proxy, bypassed = network.proxy, ""
-    if proxy is None and has_system_proxies():
+    if proxy is None and (not sys.platform.startswith("linux")
+                          or any(name.lower().endswith("_proxy") for name in os.environ)):
         from urllib.request import getproxies, proxy_bypass          # slow to import
         proxy = getproxies().get(scheme)
         if proxy and is_loopback(host):
@@ -6963,115 +6858,99 @@ def find_way(url: str, network: Network) -> Tuple[Route, str]:
     return Route(scheme, host, port, parse_proxy(proxy) if proxy else None), bypassed
 
 
-def has_system_proxies() -> bool:
-    """Return whether proxies may be set, in the environment or in the system's own way."""
-    return not sys.platform.startswith("linux") or any(
-        name.lower().endswith("_proxy") for name in os.environ)
-
-
 def find_addresses(host: str, port: int, waits: Timeouts) -> list:
     """Return what socket.getaddrinfo does, within the time limit: it knows none itself."""
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     with contextlib.suppress(socket.gaierror):
-        return look_up(flags=socket.AI_NUMERICHOST)      # where nobody needs to be asked
-    import queue
+        return look_up(flags=socket.AI_NUMERICHOST)      # no name service is needed
     found: queue.Queue = queue.Queue()
 
     def run() -> None:
         try:
-            found.put(look_up())
-        except Exception as error:                       # raised where it is waited for
-            found.put(error)
+            found.put((look_up(), None))
+        except Exception as error:                       # raised by the thread that waits
+            found.put(([], error))
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        outcome = found.get(timeout=waits.left())
+        addresses, error = found.get(timeout=waits.left())
     except queue.Empty:
-        raise TransportError(f"name: the name service says nothing of {host}", True) from None
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+        raise TransportError(f"name: the name service says nothing of {host}", True,
+                             "name") from None
+    if error is not None:
+        raise error
+    return addresses
 
 
-def open_socket(host: str, port: int, waits: Timeouts, notes: List[str]) -> socket.socket:
+def open_socket(host: str, port: int, waits: Timeouts, attempt: Attempt) -> socket.socket:
     """Return a socket connected to the first address of a host that answers.
 
-    `notes` is told where others did not. Raises what the only one did, or a TransportError.
+    Raises what the only address did, or a TransportError that names them all.
     """
     addresses, failures = find_addresses(host, port, waits), []
     for number, (family, kind, protocol, _, address) in enumerate(addresses, 1):
         left = waits.left()                              # raises: nothing may be open yet
         sock = socket.socket(family, kind, protocol)
         try:
+            attempt.use(sock)
             sock.settimeout(left if number == len(addresses) else min(left / 2, ADDRESS_SECONDS))
             sock.connect(address)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
+        except BaseException as error:
             sock.close()
-            if len(addresses) == 1:
+            if len(addresses) == 1 or not isinstance(error, OSError):
                 raise
-            failures.append(f"{address[0]} {describe_refusal(error)}")
+            failures.append(f"{address[0]} " + (
+                "silent" if isinstance(error, socket.timeout) else "refused" if isinstance(
+                    error, ConnectionRefusedError) else shorten(error.strerror)))
             continue
         if failures:
-            notes.append(", ".join([*failures, f"{address[0]} ok"]))
+            attempt.notes.append(", ".join([*failures, f"{address[0]} ok"]))
         return sock
     raise TransportError(f"connect: nothing answers at {format_address(host, port)} "
-                         f"({', '.join(failures)})")
+                         f"({', '.join(failures)})", layer="tcp")
 
 
-def describe_refusal(error: OSError) -> str:
-    """Return in a word or two why an address could not be connected to."""
-    if isinstance(error, socket.timeout):
-        return "silent"
-    return "refused" if isinstance(error, ConnectionRefusedError) else shorten(error.strerror)
-
-
-def dial(way: Route, waits: Timeouts, notes: List[str]) -> socket.socket:
-    """Return a socket at whose other end the origin of a way is, or its proxy for plain http."""
+def dial(way: Route, waits: Timeouts, attempt: Optional[Attempt] = None) -> socket.socket:
+    """Return a socket at whose other end the origin of a route is, or its proxy for plain http."""
+    attempt = attempt or Attempt()
     if way.proxy is None:
-        return open_socket(way.host, way.port, waits, notes)
+        return open_socket(way.host, way.port, waits, attempt)
     host, port, _ = way.proxy
     try:
-        sock = open_socket(host, port, waits, notes)
+        sock = open_socket(host, port, waits, attempt)
     except (OSError, TransportError) as error:
         fault = explain_transport_error(error, f"http://{format_address(host, port)}", None, waits)
-        raise TransportError(f"proxy: {fault}", fault.timed_out) from None
-    if way.scheme == "https":
-        try:
-            open_tunnel(sock, way, waits)
-        except BaseException:
-            sock.close()
-            raise
-    return sock
+        raise TransportError(f"proxy: {fault}", fault.timed_out, "proxy") from None
+    try:
+        if way.scheme == "https":
+            headers = {"Host": way.address, **way.proxy_headers}
+            response = Connection(sock, way).send("CONNECT", way.address, headers, None, waits)
+            if not 200 <= response.status < 300:
+                raise explain_proxy(response, way)
+        return sock
+    except BaseException:
+        sock.close()
+        raise
 
 
-def open_tunnel(sock: socket.socket, way: Route, waits: Timeouts) -> None:
-    """Have a proxy connect us to an origin; raises TransportError when it will not."""
-    headers = {"Host": way.address, **way.proxy.headers}
-    connection = Connection(sock, way)
-    connection.send(encode_request_head("CONNECT", way.address, headers), waits)
-    head = connection.read_head(waits)
-    if not 200 <= head.status < 300:
-        raise explain_proxy(head, way)
-
-
-def explain_proxy(head: StatusHead, way: Route) -> TransportError:
+def explain_proxy(response: Any, way: Route) -> TransportError:
     """Return what a proxy means by a status of its own."""
-    if head.status == 407:
-        challenge = shorten(head.headers.get("proxy-authenticate", "without saying how"))
-        return TransportError(f"proxy: the proxy wants credentials (HTTP 407, {challenge}): give "
-                              "them as http://USER:PASSWORD@HOST:PORT")
-    return TransportError(f"proxy: the proxy refuses {way.address} (HTTP {head.status} "
-                          f"{shorten(head.reason)})")
+    text = f"the proxy refuses {way.address} (HTTP {response.status} {shorten(response.reason)})"
+    if response.status == 407:
+        challenge = shorten(response.headers.get("proxy-authenticate", "without saying how"))
+        text = (f"the proxy wants credentials (HTTP 407, {challenge}): give them as "
+                "http://USER:PASSWORD@HOST:PORT")
+    return TransportError("proxy: " + text, layer="proxy")
 
 
-# ---- TLS: what it takes to trust a server, and what is said where it cannot be
+# ---- TLS: what it takes to trust a server, and what is said of one that is not trusted
 
 def build_tls_context(network: Network) -> Any:
     """Return the ssl.SSLContext for a Network; UsageError for files that cannot be used."""
     import ssl
 
-    def ask_for_password() -> str:                       # OpenSSL itself would ask the terminal
+    def refuse_password() -> str:                        # OpenSSL itself would ask the terminal
         raise UsageError(f"the key in {network.client_key or network.client_cert} is encrypted")
 
     if network.client_key is not None and network.client_cert is None:
@@ -7081,31 +6960,33 @@ def build_tls_context(network: Network) -> Any:
         context = ssl.create_default_context(cafile=network.cacert)
         name = network.client_cert
         if name is not None:
-            context.load_cert_chain(name, network.client_key, ask_for_password)
+            context.load_cert_chain(name, network.client_key, refuse_password)
     except OSError as error:
         raise UsageError(f"{name} cannot be used for TLS: {error.strerror or error}") from None
-    if hasattr(ssl, "VERIFY_X509_STRICT"):
-        # Asked for by default from 3.13 on; private authorities seldom keep all of RFC 5280.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # Asked for by default from 3.13 on; private authorities seldom keep all of RFC 5280.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     return trust_everybody(context) if network.insecure else context
 
 
-def trust_everybody(context: Any) -> Any:
-    """Return an ssl.SSLContext that no longer checks certificates."""
+def trust_everybody(context: Any = None) -> Any:
+    """Return an ssl.SSLContext (the one given, or a new one) that does not check certificates."""
     import ssl
+    context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def open_unchecked(way: Route, waits: Timeouts) -> Any:
-    """Return a TLS socket to an origin of which nothing is believed, and nothing sent to."""
-    import ssl
-    context = trust_everybody(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-    sock = dial(way, waits, [])
+def open_tls(way: Route, waits: Timeouts, context: Any, attempt: Optional[Attempt] = None) -> Any:
+    """Return a TLS socket to an origin; raises OSError, ssl.SSLError or TransportError."""
+    attempt = attempt or Attempt()
+    sock = dial(way, waits, attempt)
     try:
+        sock = context.wrap_socket(sock, server_hostname=way.host, do_handshake_on_connect=False)
+        attempt.use(sock)
         sock.settimeout(waits.left())
-        return context.wrap_socket(sock, server_hostname=way.host)
+        sock.do_handshake()
+        return sock
     except BaseException:
         sock.close()
         raise
@@ -7121,318 +7002,195 @@ class Certificate(NamedTuple):
     names: str
 
 
-def split_der(data: bytes) -> List[Tuple[int, bytes]]:
-    """Return the tag and contents of each element of DER; IndexError where it is cut short."""
-    parts, at = [], 0
-    while at < len(data):
-        tag, size, at = data[at], data[at + 1], at + 2
-        if size & 0x80:
-            width = size & 0x7f
-            size, at = int.from_bytes(data[at:at + width], "big"), at + width
-        parts.append((tag, data[at:at + size]))
-        at += size
-    return parts
+def parse_certificate(info: dict) -> Certificate:
+    """Return what ssl's `getpeercert()` says of a certificate."""
+    import ssl
+    short = {"commonName": "CN", "organizationName": "O"}
+    subject, issuer = (
+        shorten(", ".join(f"{short[kind]}={text}" for group in info.get(side, ())
+                          for kind, text in group if kind in short)) or "(nameless)"
+        for side in ("subject", "issuer"))
+    starts, ends = (time.strftime("%Y-%m-%d", time.gmtime(ssl.cert_time_to_seconds(info[name])))
+                    for name in ("notBefore", "notAfter"))
+    names = [shorten(name) for kind, name in info.get("subjectAltName", ())
+             if kind in ("DNS", "IP Address")]
+    return Certificate(subject, issuer, starts, ends, ", ".join(names))
 
 
-def parse_certificate(data: bytes) -> Certificate:
-    """Return what the DER of a certificate says; ValueError or IndexError when it is none.
+def read_certificate(way: Route, waits: Timeouts) -> Certificate:
+    """Return what the certificate of an origin says that may not be trusted.
 
-    The ssl module tells this only of certificates that it trusts. Spec: RFC 5280, 4.1.
+    The ssl module describes only what it trusts: one handshake gets the certificate, and a second
+    one trusts it alone. Raises OSError, ValueError or TransportError when they fail.
     """
-    (_, content), *_ = split_der(split_der(data)[0][1])
-    fields = [part for part in split_der(content) if part[0] != 0xa0]       # but the version
-    _, _, (_, issuer), (_, validity), (_, subject), *rest = fields
-    starts, ends = (_format_der_day(*part) for part in split_der(validity))
-    return Certificate(_format_der_name(subject), _format_der_name(issuer), starts, ends,
-                       ", ".join(_find_der_names(rest)))
-
-
-_DER_NAME_PARTS = {b"\x55\x04\x03": "CN", b"\x55\x04\x0a": "O"}
-_DER_SUBJECT_ALT_NAME = b"\x55\x1d\x11"
-
-
-def _format_der_name(name: bytes) -> str:
-    pairs = [split_der(pair)[:2] for _, group in split_der(name) for _, pair in split_der(group)]
-    texts = [f"{_DER_NAME_PARTS[kind]}={text.decode('utf-8', 'replace')}"
-             for (_, kind), (_, text) in pairs if kind in _DER_NAME_PARTS]
-    return shorten(", ".join(texts)) or "(nameless)"
-
-
-def _format_der_day(tag: int, time_text: bytes) -> str:
-    text = time_text.decode("latin-1")                   # OpenSSL does not look at it
-    if tag == 0x17:                                      # UTCTime: a year of two digits
-        text = ("19" if text >= "50" else "20") + text
-    return shorten(f"{text[:4]}-{text[4:6]}-{text[6:8]}")
-
-
-def _find_der_names(fields: List[Tuple[int, bytes]]) -> Iterator[str]:
-    import ipaddress
-    extensions = [split_der(extension) for tag, data in fields if tag == 0xa3
-                  for _, extension in split_der(split_der(data)[0][1])]
-    for (_, kind), *_, (_, value) in extensions:
-        if kind == _DER_SUBJECT_ALT_NAME:
-            with contextlib.suppress(IndexError, ValueError):  # OpenSSL does not look into these
-                yield from (str(ipaddress.ip_address(name)) if tag == 0x87 else shorten(name)
-                            for tag, name in split_der(split_der(value)[0][1])
-                            if tag in (0x82, 0x87))
+    import ssl
+    with open_tls(way, waits, trust_everybody()) as sock:
+        der = sock.getpeercert(binary_form=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(cadata=der)
+    context.verify_flags |= 0x80000 | 0x200000           # X509_V_FLAG_PARTIAL_CHAIN, NO_CHECK_TIME
+    with open_tls(way, waits, context) as sock:
+        return parse_certificate(sock.getpeercert())
 
 
 # Why OpenSSL does not trust a certificate (X509_V_ERR_...), to what is said of it.
 UNKNOWN_ISSUER = ("the certificate of {host} was issued by {issuer}, which is not in the trust "
                   "store; a TLS-inspecting proxy? Pass its authority with --cacert FILE")
+WRONG_NAME = "the certificate is for {names}, not for {host}"
 CERTIFICATE_FAULTS = {
     9: "the certificate of {host} is not valid before {starts}: is this machine's clock right?",
     10: "the certificate of {host} has expired on {ends}",
     18: "the certificate of {host} is self-signed by {subject}: pass it with --cacert FILE if you "
         "trust it",
-    19: UNKNOWN_ISSUER, 20: UNKNOWN_ISSUER, 21: UNKNOWN_ISSUER,
-    62: "the certificate is for {names}, not for {host}",
-    64: "the certificate is for {names}, not for {host}",
+    19: UNKNOWN_ISSUER, 20: UNKNOWN_ISSUER, 21: UNKNOWN_ISSUER, 62: WRONG_NAME, 64: WRONG_NAME,
 }
 
 
 def explain_certificate(error: Any, way: Route, waits: Timeouts) -> TransportError:
     """Return why a certificate is not trusted, with what it says of itself if it can be seen."""
     code = 20 if way.proxy is not None and error.verify_code == 18 else error.verify_code
+    reason = shorten(error.verify_message)
     try:
-        # Only a handshake that succeeds shows it: one more, whose end is all that follows.
-        with open_unchecked(way, waits) as sock:
-            certificate = parse_certificate(sock.getpeercert(binary_form=True))
-    except (OSError, ValueError, IndexError, TransportError):
-        return TransportError(f"tls: the certificate of {way.host} is not trusted "
-                              f"({shorten(error.verify_message)})")
-    facts = certificate._asdict()
-    text = CERTIFICATE_FAULTS.get(code, "the certificate of {host} is not trusted: "
-                                  + shorten(error.verify_message).replace("{", "{{").replace(
-                                      "}", "}}"))
-    facts["names"] = facts["names"] or facts["subject"]
-    return TransportError("tls: " + text.format(host=way.host, **facts)
-                          + " (subject {subject}, issuer {issuer}, {starts} to {ends})".format(
-                              **facts))
+        facts = read_certificate(way, waits)._asdict()
+    except (OSError, ValueError, TransportError):
+        return TransportError(f"tls: the certificate of {way.host} is not trusted ({reason})",
+                              layer="tls")
+    facts.update(host=way.host, reason=reason, names=facts["names"] or facts["subject"])
+    text = CERTIFICATE_FAULTS.get(code, "the certificate of {host} is not trusted: {reason}")
+    text += " (subject {subject}, issuer {issuer}, {starts} to {ends})"
+    return TransportError("tls: " + text.format(**facts), layer="tls")
 
 
-# ---- compressed bodies
+# ---- connections and responses
 
-class BodyDecoder:
-    """Undoes the compression of one body, in pieces of bounded size, so that no bomb goes off."""
-
-    PIECE_BYTES = 64 * 1024
-
-    def __init__(self, coding: str):
-        self._coding = coding
-        self._zlib: Any = None
-        self._rest = b""                                 # what is still compressed
-        self._is_full = False                            # zlib may hold back more
-
-    @property
-    def has_more(self) -> bool:
-        """Whether there is something to take before more bytes are read."""
-        return self._is_full or bool(self._rest)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the body may end here."""
-        return self._zlib is None or (self._zlib.eof and not self._rest)
-
-    def take(self, data: bytes) -> bytes:
-        """Return the next piece of what `data` and what came before hold; else ProtocolError."""
-        import zlib
-        data = self._rest + data
-        if self._zlib is None or (self._zlib.eof and data):          # gzip may have more members
-            # Some mean by deflate the bare format, without the two bytes that zlib begins with.
-            is_bare = self._coding == "deflate" and data[0] & 0x0f != 8
-            self._zlib = zlib.decompressobj(-15 if is_bare else 47)  # 47: gzip or zlib
-        try:
-            text = self._zlib.decompress(data, self.PIECE_BYTES)
-        except zlib.error as error:
-            raise ProtocolError(f"the answer is no {self._coding}, though its Content-Encoding "
-                                f"says so ({error})") from None
-        self._rest = self._zlib.unconsumed_tail or self._zlib.unused_data
-        self._is_full = len(text) == self.PIECE_BYTES
-        return text
+def decompress(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
+    """Yield what the pieces of a compressed body hold, PIECE_BYTES at once at most."""
+    import zlib
+    decoder: Any = None
+    for data in pieces:
+        text = b""
+        while data or len(text) == PIECE_BYTES:          # zlib may hold back more
+            if decoder is None or (decoder.eof and data):            # gzip may have more members
+                # Some mean by deflate the bare format, without the two bytes zlib begins with.
+                is_bare = coding == "deflate" and data[0] & 0x0f != 8
+                decoder = zlib.decompressobj(-15 if is_bare else 47)  # 47: gzip or zlib
+            try:
+                text = decoder.decompress(data, PIECE_BYTES)
+            except zlib.error as error:
+                raise ProtocolError(f"the answer is no {coding}, though its Content-Encoding "
+                                    f"says so ({error})") from None
+            data = decoder.unconsumed_tail or decoder.unused_data
+            yield text
+    if decoder is not None and not decoder.eof:
+        raise http.client.IncompleteRead(b"")
 
 
-def find_inflater(coding: Optional[str]) -> Optional[BodyDecoder]:
-    """Return what undoes a Content-Encoding, None where there is nothing to undo."""
-    coding = (coding or "identity").strip().lower()
-    if coding in ("gzip", "x-gzip", "deflate"):
-        return BodyDecoder(coding)
-    if coding in ("identity", ""):
-        return None
-    raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
-                        "for and cannot be read")
-
-
-# ---- connections
-
-class Disconnected(TransportError):
-    """The other end closed a connection before it had said anything."""
-
-
-class Connection:
-    """A connection to an origin, of which nothing is read beyond the response that is awaited."""
-
-    def __init__(self, sock: Any, way: Route):
-        self.sock = sock
-        self._way = way
-        self._buffer = b""                   # what came with the head of a response, and follows it
-
-    def send(self, data: bytes, waits: Timeouts) -> None:
-        """Send a request. Who hangs up on it may have answered already, and is heard."""
-        self.sock.settimeout(waits.left())
-        with contextlib.suppress(BrokenPipeError):
-            self.sock.sendall(data)
-
-    def receive(self, waits: Timeouts) -> bytes:
-        """Return what comes next, b"" when the other end has closed the connection."""
-        if self._buffer:
-            data, self._buffer = self._buffer, b""
-            return data
-        self.sock.settimeout(waits.left())
-        return self.sock.recv(65536)
-
-    def put_back(self, data: bytes) -> None:
-        """Have data received once more."""
-        self._buffer = data
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether the other end neither said what nobody asked for nor closed the connection."""
-        try:
-            return not self._buffer and not _is_ready(self.sock, "in")
-        except (OSError, ValueError):
-            return False
-
-    def read_head(self, waits: Timeouts) -> StatusHead:
-        """Return the head of the response; those that only say that it is to come are read over.
-
-        Raises TransportError for what is no HTTP, Disconnected where there is nothing.
-        """
-        size = 0
-        while size <= ANSWER_HEAD_BYTES:
-            data = self._receive_head(waits)
-            head = self._parse_head(data)
-            if head.status >= 200 or head.status == 101:
-                return head
-            size += len(data)
-        raise refuse_answer(self._way, f"{size:,} bytes say only that an answer is to come")
-
-    def _receive_head(self, waits: Timeouts) -> bytes:
-        data, end = bytearray(), None
-        while end is None:
-            more, start = self.receive(waits), max(0, len(data) - 3)
-            data += more
-            if not data:
-                raise Disconnected(f"connection: {self._way.address} closed the connection "
-                                   "without an answer")
-            end = _HEAD_END.search(data, start)
-            if not data.startswith(b"HTTP/"[:len(data)]):
-                self._parse_head(data)                   # which says what it is
-            if end is None and (not more or len(data) > ANSWER_HEAD_BYTES):
-                raise refuse_answer(self._way, "the head of its answer does not end")
-        self.put_back(bytes(data[end.end():]))
-        return bytes(data[:end.start()])
-
-    def _parse_head(self, data: bytes) -> StatusHead:
-        if data.startswith(b"\x15\x03"):                 # how TLS complains of plain HTTP
-            raise TransportError(f"tls: {self._way.address} speaks TLS, not plain HTTP: use "
-                                 "https://")
-        try:
-            return parse_status_head(data)
-        except ValueError as error:
-            raise refuse_answer(self._way, error) from None
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.sock.close()
-
-
-def refuse_answer(way: Route, fault: Any) -> TransportError:
-    """Return the error for an answer that breaks the rules of HTTP."""
-    return TransportError(f"http: {way.address} does not answer in HTTP: {fault}")
-
-
-_HEAD_END = re.compile(rb"\r?\n\r?\n")
-ANSWER_HEAD_BYTES = 256 * 1024
-
-
-class HTTPResponse:
+class HTTPResponse(http.client.HTTPResponse):
     """A response whose head has been read; its body is read as it comes, within its limits.
 
-    `waits` may be set anew while it is read. `size` counts the bytes of the body that were read,
-    `came` those that came for it, before they were decompressed; `noted` are the first of them.
+    `headers` is a dict with names in lower case. `size` counts the bytes of the body that were
+    read, `came` those that came for it, before they were decompressed; `noted` are the first of
+    them. `connection.timeouts` may be changed while it is read.
     """
 
-    def __init__(self, url: str, method: str, head: StatusHead, connection: Connection, way: Route,
-                 waits: Timeouts, max_bytes: int):
-        self.url = url
-        self.status, self.reason, self.headers = head.status, head.reason, head.headers
-        self.way, self.connection, self.waits = way, connection, waits
+    def __init__(self, sock: Connection, *args: Any, **options: Any):
+        super().__init__(sock, *args, **options)
+        self.connection = sock
+        self.max_bytes = math.inf
         self.size = self.came = 0
         self.noted = bytearray()
-        self._max_bytes = max_bytes
-        self._keeps_connection = is_kept_alive(head) and is_framed_once(head)
-        try:
-            self._body = find_response_body(method, head)
-        except ValueError as error:
-            raise refuse_answer(way, error) from None
-        self._inflater: Optional[BodyDecoder] = None
-        self._has_begun = False
+
+    def begin(self) -> None:
+        """Read the head, over those that only say that it is to come."""
+        super().begin()
+        while 100 <= self.status < 200 and self.status != 101:
+            self.headers = None
+            super().begin()
+        self._check_head()
+        fields: Dict[str, List[str]] = {}
+        for name, value in self.headers.items():
+            fields.setdefault(name.lower(), []).append(re.sub(r"\s*\n\s*", " ", value).strip())
+        self.headers = {name: ", ".join(values) for name, values in fields.items()}
+        self._pieces = self._read_pieces()
+        if self.length == 0:                             # else a read would wait for more
+            self.close()
+
+    def _check_head(self) -> None:
+        """Raise HTTPException for a head that two readers could understand differently.
+
+        Spec: RFC 9112, 6.1 and 6.3.
+        """
+        codings = self.headers.get_all("transfer-encoding", [])
+        lengths = set(self.headers.get_all("content-length", []))
+        fault = ""
+        if self.connection.at_end:
+            fault = "the head of its answer does not end"
+        elif self.headers.defects or any("\0" in value for value in self.headers.values()):
+            fault = "a header line is malformed"
+        elif codings and not self.chunked or len(codings) > 1:
+            fault = f"its Transfer-Encoding is {shorten(', '.join(codings), 80)}"
+        elif lengths and not codings and not (len(lengths) == 1 and re.fullmatch(
+                "[0-9]{1,18}", min(lengths))):
+            fault = f"its Content-Length is {shorten(', '.join(sorted(lengths)), 80)}"
+        if fault:
+            raise http.client.HTTPException(fault)
+        # If there are two ways to tell the end, somebody between may have taken the other.
+        self.will_close |= bool(codings) and (bool(lengths) or self.version == 10)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is an event stream."""
+        return (self.status == 200
+                and parse_media_type(self.headers.get("content-type")) == STREAM_TYPE)
 
     @property
     def leaves_connection(self) -> bool:
         """Whether the next request may use the connection."""
-        return self._body.is_complete and self._keeps_connection
+        return self.isclosed() and not self.will_close and self.status != 101
 
     def read_some(self) -> bytes:
         """Return the bytes that have come, at least one; none at the end.
 
-        Raises ProtocolError for too many or for what cannot be decompressed, TransportError for a
-        body that is cut or comes too slowly.
+        Raises ProtocolError for too many or for what cannot be decompressed, OSError or
+        HTTPException for a body that is cut or comes too slowly.
         """
-        if not self._has_begun:
-            self._inflater = find_inflater(self.headers.get("content-encoding"))
-            self._has_begun = True
-        data = b""
-        while not data:
-            if self._inflater is not None and self._inflater.has_more:
-                data = self._inflater.take(b"")
-                continue
-            data = self._read_raw()
-            if not data:
-                break
-            data = data if self._inflater is None else self._inflater.take(data)
+        data = next(filter(None, self._pieces), b"")
         self.size += len(data)
         self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
         self._check_size(self.size)
         return data
 
-    def _check_size(self, size: int) -> None:
-        if size > self._max_bytes:
-            raise ProtocolError(f"the answer is larger than {self._max_bytes:,} bytes")
+    def _read_pieces(self) -> Iterator[bytes]:
+        coding = self.headers.get("content-encoding", "identity").lower()
+        if coding in ("identity", ""):
+            return self._read_raw_pieces()
+        if coding not in ("gzip", "x-gzip", "deflate"):
+            raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not "
+                                "asked for and cannot be read")
+        return decompress(self._read_raw_pieces(), coding)
 
-    def _read_raw(self) -> bytes:
-        data = b""
-        while not data and not self._body.is_complete:
-            data = self.connection.receive(self.waits)
-            if not data:
-                if self._body.ends_with_connection:
-                    break
-                raise self._refuse_end()
+    def _read_raw_pieces(self) -> Iterator[bytes]:
+        while True:
             try:
-                data, rest = self._body.feed(data)
-            except ValueError as error:
-                raise refuse_answer(self.way, error) from None
-            self.connection.put_back(rest)
-        if not data and self._inflater is not None and not self._inflater.is_complete:
-            raise self._refuse_end()
-        self.came += len(data)
-        self._check_size(self.came)               # of compressed bytes that hold nothing, too
-        return data
+                # `read` waits until it has all, and `read1` of old Pythons counts only chunks.
+                data = self.read1(PIECE_BYTES) if self.chunked else (
+                    self.read(len(self.peek(1)[:PIECE_BYTES]) or 1))
+            except http.client.IncompleteRead:
+                if self.connection.at_end:
+                    raise
+                raise http.client.HTTPException("a chunk size is malformed") from None
+            if not data:
+                break
+            self.came += len(data)
+            self._check_size(self.came)          # of compressed bytes that hold nothing, too
+            yield data
+        if self.length:
+            raise http.client.IncompleteRead(b"")
 
-    def _refuse_end(self) -> TransportError:
-        return TransportError(f"connection: {self.way.address} closed the connection inside its "
-                              "answer")
+    def _check_size(self, size: int) -> None:
+        if size > self.max_bytes:
+            raise ProtocolError(f"the answer is larger than {self.max_bytes:,} bytes")
 
     def read_all(self) -> bytes:
         """Return the whole body."""
@@ -7440,90 +7198,183 @@ class HTTPResponse:
 
     def finish(self) -> None:
         """Read the end of a stream if it is there already, so that its connection can be kept."""
-        self.waits = build_waits(0.02)
-        with contextlib.suppress(OSError, MCPKitError):
-            self._read_raw()
+        self.connection.timeouts = build_waits(0.02)
+        with contextlib.suppress(OSError, MCPKitError, http.client.HTTPException):
+            self.read_some()
 
 
-def find_route(network: Network, url: str) -> Tuple[Route, str, str, str]:
-    """Return the Way to a URL, what is told of it, the Host header and the request target."""
-    way, note = find_way(url, network)
-    parts = urllib.parse.urlsplit(escape_url(url))
-    host = way.address if parts.port else way.address.rpartition(":")[0]
-    target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    if way.proxy is not None and way.scheme == "http":
-        target = f"http://{host}{target}"
-    return way, note, host, target
+class _Buffer(io.BufferedReader):
+    """What has come on a connection; http.client may close it as if it were for one response."""
+
+    def close(self) -> None:
+        """Stay open."""
+
+
+class Connection(io.RawIOBase):
+    """The socket to an origin, as http.client uses one: each wait keeps to `timeouts`."""
+
+    def __init__(self, sock: Any, way: Route):
+        self.sock, self.route = sock, way
+        self.timeouts: Any = None
+        self.at_end = False                  # the other end has closed its side
+        self.head_left: float = ANSWER_HEAD_BYTES
+        self._buffer = _Buffer(self, PIECE_BYTES)
+        self._unsent = b""
+        self._http = http.client.HTTPConnection(way.host, way.port)
+        self._http.default_port = 443 if way.scheme == "https" else 80
+        self._http.response_class = HTTPResponse
+
+    def send(self, method: str, target: str, headers: Headers, body: Optional[bytes],
+             waits: Timeouts) -> HTTPResponse:
+        """Send a request and return its response; UsageError for headers that cannot be sent."""
+        self.timeouts, self.head_left, self._unsent = waits, ANSWER_HEAD_BYTES, b""
+        self._http.sock = self
+        try:
+            self._http.request(method, target, body, headers)
+        except ValueError as error:
+            raise UsageError(f"a header cannot be sent: {shorten(str(error))}") from None
+        self.sock.settimeout(waits.left())
+        with contextlib.suppress(BrokenPipeError):       # it may have answered already
+            self.sock.sendall(self._unsent)
+        response = self._http.getresponse()
+        self.head_left = math.inf
+        return response
+
+    def sendall(self, data: bytes) -> None:
+        """Keep what http.client sends: head and body leave together."""
+        self._unsent += data
+
+    def makefile(self, *_: Any) -> Any:
+        """Return the one buffer that all responses are read from."""
+        return self._buffer
+
+    def close(self) -> None:
+        """Stay open: http.client closes what its response still reads. `sock` is closed by us."""
+
+    def readable(self) -> bool:
+        """Return True, as a BufferedReader wants."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Wait for the next bytes; without `timeouts`, raise BlockingIOError rather than wait."""
+        if self.head_left < 0:
+            raise http.client.HTTPException("the head of its answer does not end")
+        self.sock.settimeout(0.0 if self.timeouts is None else self.timeouts.left())
+        size = self.sock.recv_into(buffer)
+        self.head_left -= size
+        self.at_end = not size
+        return size
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the other end neither sent what was not asked for nor closed the connection."""
+        self.timeouts = None
+        try:
+            self._buffer.peek(1)
+        except (OSError, ValueError) as error:
+            return isinstance(error, BlockingIOError) or type(error).__name__ == "SSLWantReadError"
+        return False
+
+
+def read_whole(response: HTTPResponse) -> Tuple[int, Headers, bytes]:
+    """Return the status, headers and body of a response."""
+    return response.status, response.headers, response.read_all()
+
+
+def _ignore(*_: Any) -> None:
+    """Take no notice."""
 
 
 class HTTPPool:
-    """Sends HTTP requests. The connections of each way are kept and used again.
+    """Sends HTTP requests. The connections of each route are kept and used again.
 
     A body of more than `max_bytes` is not read. No redirect is followed, and no status is an error.
     """
 
-    def __init__(self, network: Network, max_bytes: int):
+    def __init__(self, network: Network, max_bytes: float):
         self._network = network
         self._max_bytes = max_bytes
         self._context: Any = None                        # an ssl.SSLContext, made at first use
-        self._idle: Dict[Route, list] = {}                 # guarded by _lock, as is the next
-        self._is_closed = False
+        self._idle: Dict[Route, list] = {}               # guarded by _lock, as are the next two
+        self._attempts: set = set()                      # that go on
+        self.is_closed = False
         # The environment is slow to read.
-        self._find_way = functools.lru_cache(maxsize=64)(functools.partial(find_route, network))
-        self._proven: set = set()                        # ways on which an answer came
+        self._find_way = functools.lru_cache(maxsize=64)(lambda url: find_way(url, network))
+        self._proven: set = set()                        # routes on which an answer came
         self._lock = threading.Lock()
 
-    def send(self, method: str, url: str, headers: Headers, body: Optional[bytes], waits: Timeouts,
-             notes: List[str]) -> HTTPResponse:
-        """Send a request and return its response, of which the head has been read.
+    def request(self, method: str, url: str, headers: Headers, body: Optional[bytes],
+                waits: Timeouts, read: Callable[[HTTPResponse], Any] = read_whole, *,
+                observe: Callable[[Exchange], None] = _ignore, attempt: Optional[Attempt] = None,
+                is_safe: bool = False) -> Any:
+        """Send a request and return what `read` makes of the response.
 
-        `notes` is told what is worth telling of the way. Raises OSError or TransportError.
+        `observe` gets the exchange, also if it failed; `attempt` can end it from another thread.
+        A request that `is_safe` to repeat is sent once more if a kept connection turns out to be
+        dead. Raises only MCPKitErrors: TransportError, or what `read` raises.
         """
-        way, note, host, target = self._find_way(url)
-        own = {"Host": host, "Accept-Encoding": "identity"}
-        if body is not None or method == "POST":
-            own["Content-Length"] = str(len(body or b""))
-        if way.proxy is not None and way.scheme == "http":
-            own.update(way.proxy.headers)
-        given = set(map(str.lower, headers))
-        headers = {**{name: own[name] for name in own if name.lower() not in given}, **headers}
-        data = encode_request_head(method, target, headers) + (body or b"")
-        connection = self._take(way)
-        if connection is None:
-            notes += [note] if note else []
-            connection = self._connect(way, waits, notes)
+        started, response, error = time.monotonic(), None, None
+        attempt = attempt or Attempt()
+        attempt.notes.clear()
         try:
-            connection.send(data, waits)
-            head = connection.read_head(waits)
-            if head.status == 407 and way.proxy is not None:
-                raise explain_proxy(head, way)
+            with self._lock:
+                if self.is_closed:
+                    raise TransportError("the connection was closed")
+                self._attempts.add(attempt)
+            response = self._send(method, url, headers, body, waits, attempt, is_safe)
+            return read(response)
+        except (OSError, MCPKitError, http.client.HTTPException) as caught:
+            error = explain_transport_error(caught, url, response, waits)
+            raise error from None
+        finally:
+            self._end(attempt, response)
+            exchange = Exchange(method, url, headers, body or b"", None, {}, b"", 0, False,
+                                time.monotonic() - started, error and str(error),
+                                tuple(attempt.notes))
+            observe(exchange if response is None else exchange._replace(
+                status=response.status, headers=response.headers, answer=bytes(response.noted),
+                size=response.size, is_stream=response.is_stream))
+
+    def _send(self, method: str, url: str, headers: Headers, body: Optional[bytes],
+              waits: Timeouts, attempt: Attempt, is_safe: bool) -> HTTPResponse:
+        way, note = self._find_way(url)
+        target = re.sub(r"^[^/]*//[^/?#]*|#.*", "", escape_url(url))
+        target = target if target.startswith("/") else "/" + target
+        if way.proxy is not None and way.scheme == "http":
+            target = f"http://{urllib.parse.urlsplit(url).netloc}{target}"
+            headers = {**way.proxy_headers, **headers}
+        connection = self._take(way)
+        is_new = connection is None
+        if is_new:
+            attempt.notes += [note] if note else []
+            connection = self._connect(way, waits, attempt)
+        try:
+            attempt.use(connection.sock)
+            response = connection.send(method, target, headers, body, waits)
+            if response.status == 407 and way.proxy is not None:
+                raise explain_proxy(response, way)
             self._proven.add(way)
-            return HTTPResponse(url, method, head, connection, way, waits, self._max_bytes)
+            response.url, response.max_bytes = url, self._max_bytes
+            return response
         except BaseException as error:
-            connection.close()
-            if isinstance(error, (ConnectionError, Disconnected)) and self._speaks_tls(way, waits):
+            connection.sock.close()
+            is_lost = isinstance(error, ConnectionError) and not attempt.aborted.is_set()
+            if is_lost and not is_new and is_safe and connection.head_left == ANSWER_HEAD_BYTES:
+                return self._send(method, url, headers, body, waits, attempt, False)
+            if is_lost and self._speaks_tls(way, waits):
                 raise TransportError(f"tls: {way.address} speaks TLS, not plain HTTP: use "
-                                     "https://") from None
+                                     "https://", layer="tls", hint=USE_HTTPS) from None
             raise
 
-    def _connect(self, way: Route, waits: Timeouts, notes: List[str]) -> Connection:
-        """Return a new connection to an origin, secured where its scheme wants that."""
-        sock = dial(way, waits, notes)
-        if way.scheme == "https":
-            try:
-                sock.settimeout(waits.left())
-                sock = self._secure(sock, way, waits)
-            except BaseException:
-                sock.close()
-                raise
-        return Connection(sock, way)
-
-    def _secure(self, sock: socket.socket, way: Route, waits: Timeouts) -> Any:
+    def _connect(self, way: Route, waits: Timeouts, attempt: Attempt) -> Connection:
+        """Return a new connection to an origin, with TLS if its scheme says so."""
+        if way.scheme == "http":
+            return Connection(dial(way, waits, attempt), way)
         import ssl
         with self._lock:
             self._context = self._context or build_tls_context(self._network)
         try:
-            return self._context.wrap_socket(sock, server_hostname=way.host)
+            return Connection(open_tls(way, waits, self._context, attempt), way)
         except ssl.SSLCertVerificationError as error:
             raise explain_certificate(error, way, waits) from None
 
@@ -7532,10 +7383,11 @@ class HTTPPool:
         if way.scheme != "http" or way.proxy is not None or way in self._proven:
             return False
         try:
-            open_unchecked(way, waits._replace(silence=min(waits.silence, 2.0))).close()
+            limits = waits._replace(silence=min(waits.silence, 2.0))
+            open_tls(way, limits, trust_everybody()).close()
+            return True
         except (OSError, ValueError, TransportError):
             return False
-        return True
 
     def _take(self, way: Route) -> Optional[Connection]:
         """Return an idle connection that the server has not closed meanwhile."""
@@ -7545,25 +7397,28 @@ class HTTPPool:
                 connection = idle.pop() if idle else None
             if connection is None or connection.is_quiet:
                 return connection
-            connection.close()
+            connection.sock.close()
 
-    def give_back(self, response: HTTPResponse) -> None:
+    def _end(self, attempt: Attempt, response: Optional[HTTPResponse]) -> None:
         """Keep the connection of a response that was read to its end; close any other."""
         with self._lock:
-            is_kept = response.leaves_connection and not self._is_closed
-            if is_kept:
-                self._idle.setdefault(response.way, []).append(response.connection)
-        if not is_kept:
-            response.connection.close()
+            self._attempts.discard(attempt)
+            if response is not None:
+                if response.leaves_connection and not self.is_closed:
+                    self._idle.setdefault(response.connection.route, []).append(
+                        response.connection)
+                else:
+                    response.connection.sock.close()
 
     def close(self) -> None:
-        """Close what is idle, and from now on whatever is given back."""
+        """Close what is idle, and end what goes on."""
         with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, {}
-        for connections in idle.values():
-            for connection in connections:
-                connection.close()
+            self.is_closed = True
+            for attempt in self._attempts:
+                attempt.abort()
+            for connection in chain.from_iterable(self._idle.values()):
+                connection.sock.close()
+            self._idle.clear()
 
 
 # ---- URLs and redirects
@@ -7575,7 +7430,7 @@ def is_http_url(url: str) -> bool:
         (parts.hostname or "").encode("idna")
         return (parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
                 and url.isprintable() and not set("@ ") & set(parts.netloc))
-    except ValueError:                            # a port that is none, an unclosed [, a bad name
+    except ValueError:                            # a bad port or name, an unclosed [
         return False
 
 
@@ -7598,9 +7453,9 @@ def resolve_reference(base: str, reference: str) -> Optional[str]:
     Its characters are kept as they are, but for those that no URL has, which are escaped.
     """
     if re.search(r"[\x00-\x1f\x7f]", reference):
-        return None                                      # urllib would drop them, and say nothing
+        return None                               # urllib would drop them, and say nothing
     try:
-        url = urljoin(base, reference.strip(" "))
+        url = urllib.parse.urljoin(base, reference.strip(" "))
     except ValueError:
         return None
     return escape_url(url) if is_http_url(url) else None
@@ -7633,46 +7488,77 @@ def find_redirect(url: str, status: int, headers: Headers) -> str:
 
 # ---- what went wrong
 
-# What went wrong below HTTP, most telling first: a type, words in its text, what to say.
-TRANSPORT_FAULTS = (
-    (socket.gaierror, "", "name", "the name {host} cannot be resolved"),
-    (ConnectionRefusedError, "", "connect", "nothing listens at {host}:{port} (refused)"),
+USE_HTTPS = "use https:// in the URL"
+# What went wrong below MCP, most telling first: a type, words in its text, its layer, what to say.
+TRANSPORT_FAULTS: Tuple[tuple, ...] = (
+    (http.client.RemoteDisconnected, "", "http",
+     "connection: {at} closed the connection without an answer"),
+    (http.client.IncompleteRead, "", "http",
+     "connection: {at} closed the connection inside its answer"),
+    (http.client.BadStatusLine, "\x15\x03", "tls",        # how TLS complains of plain HTTP
+     "tls: {at} speaks TLS, not plain HTTP: use https://"),
+    (http.client.HTTPException, "", "http", "http: {at} does not answer in HTTP: {text}"),
+    (socket.gaierror, "", "name", "name: the name {host} cannot be resolved"),
+    (ConnectionRefusedError, "", "tcp", "connect: nothing listens at {at} (refused)"),
     (OSError, "WRONG_VERSION_NUMBER", "tls",
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "RECORD_LAYER_FAILURE", "tls",        # OpenSSL's word for it from 3.2 on
-     "{host}:{port} speaks plain HTTP, not TLS: use http://"),
+     "tls: {at} speaks plain HTTP, not TLS: use http://"),
+    (OSError, "RECORD_LAYER_FAILURE", "tls",              # OpenSSL's word for it from 3.2 on
+     "tls: {at} speaks plain HTTP, not TLS: use http://"),
     (OSError, "CERTIFICATE_REQUIRED", "tls",
-     "{host}:{port} wants to know us by a certificate: --client-cert FILE"),
-    (OSError, "ALERT_UNKNOWN_CA", "tls", "{host}:{port} does not trust our certificate"),
-    (OSError, "SSL", "tls", "the TLS handshake with {host}:{port} failed ({text})"),
-    (ConnectionResetError, "", "connection", "{host}:{port} reset the connection"),
-    (OSError, "", "connect", "{host}:{port} cannot be reached ({text})"),
+     "tls: {at} wants to know us by a certificate: --client-cert FILE"),
+    (OSError, "ALERT_UNKNOWN_CA", "tls", "tls: {at} does not trust our certificate"),
+    (OSError, "SSL", "tls", "tls: the TLS handshake with {at} failed ({text})"),
+    (ConnectionResetError, "", "http", "connection: {at} reset the connection"),
+    (OSError, "", "tcp", "connect: {at} cannot be reached ({text})"),
 )
-
-
-def describe_silence(response: Optional[HTTPResponse]) -> str:
-    """Return what has come of a response (None: nothing) for which there is no more time."""
-    if response is None:
-        return "no answer"
-    came = f"{response.came:,} bytes without an answer" if response.came else "no data"
-    return f"headers received (HTTP {response.status}), then {came}"
 
 
 def explain_transport_error(error: Exception, url: str, response: Any,
                             waits: Timeouts) -> MCPKitError:
-    """Return the error of the family that says in one line which layer failed, and how."""
+    """Return the error of the family that says in one line which layer failed, and how.
+
+    `response` is what has come before, or None.
+    """
     if isinstance(error, MCPKitError):
         return error
-    parts = urllib.parse.urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    _, host, port = split_origin(url)
+    at = f"{host}:{port}"
     if isinstance(error, socket.timeout):
-        return TransportError(f"{describe_silence(response)} for {waits.silence:g} s from "
-                              f"{parts.hostname}:{port}", timed_out=True)
-    for kind, words, layer, text in TRANSPORT_FAULTS:
+        seen = "no answer"
+        if response is not None:
+            seen = f"headers received (HTTP {response.status}), then " + (
+                f"{response.came:,} bytes without an answer" if response.came else "no data")
+        return TransportError(f"{seen} for {waits.silence:g} s from {at}", timed_out=True)
+    text = shorten(str(error))
+    for kind, words, layer, form in TRANSPORT_FAULTS:
         if isinstance(error, kind) and words in str(error):
-            return TransportError(f"{layer}: " + text.format(
-                host=parts.hostname, port=port, text=shorten(str(error))))
-    return TransportError(str(error))
+            break
+    return TransportError(form.format(host=host, at=at, text=text), layer=layer)
+
+
+# =============================================================================================
+# 16. CLIENT TRANSPORTS
+# =============================================================================================
+# In: the messages of a Client. Out: their answers. One class for each way to carry them: each
+# message a POST of its own, or all through the pipes of a child process. TRANSPORTS lists them.
+
+
+class TransportOptions(NamedTuple):
+    """What a transport is made with; each uses what it has a use for.
+
+    `auth` has `authorize(method, url, endpoint)`, which returns headers to send, and
+    `handle_challenge(endpoint, answer, sent)`, which returns whether to send a request again.
+    """
+
+    headers: Headers = {}
+    max_bytes: int = MAX_ANSWER_BYTES
+    observe: Callable[[Exchange], None] = _ignore
+    network: Network = Network()
+    auth: Any = None
+    on_message: Callable[[dict], None] = _ignore          # what is sent to all, on a shared stream
+    on_junk: Callable[[int, bytes], None] = _ignore       # lines of a child that are not messages
+    env: Mapping[str, str] = {}
+    cwd: Optional[str] = None
 
 
 class ChildExit(NamedTuple):
@@ -7683,278 +7569,18 @@ class ChildExit(NamedTuple):
     left_something: bool           # running in its group
 
 
-class FormSender:
-    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
-
-    def __init__(self, url: str, max_bytes: int, network: Network = Network()):
-        self._url = url
-        self._pool = HTTPPool(network, max_bytes)
-
-    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
-             seconds: float) -> Tuple[int, bytes]:
-        """Post a form and return the status and the body of the answer, whatever they are.
-
-        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
-        there is no answer within `seconds`, ProtocolError when it is too large.
-        """
-        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
-        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
-                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
-                   "User-Agent": f"mcpkit/{__version__}"}
-        body = urllib.parse.urlencode(form).encode("ascii")
-        waits = build_waits(seconds)
-        response = None
-        try:
-            response = self._pool.send("POST", self._url, headers, body, waits, [])
-            return response.status, response.read_all()
-        except (OSError, MCPKitError) as error:
-            raise explain_transport_error(error, self._url, response, waits) from None
-        finally:
-            if response is not None:
-                self._pool.give_back(response)
-
-
-def is_stream(response: HTTPResponse) -> bool:
-    """Return whether a response is an event stream."""
-    return (response.status == 200
-            and parse_media_type(response.headers.get("content-type")) == STREAM_TYPE)
-
-
-def build_exchange(method: str, url: str, headers: Headers, body: Optional[bytes],
-                   response: Optional[HTTPResponse], started: float, error: Optional[MCPKitError],
-                   notes: Iterable[str] = ()) -> Exchange:
-    """Return what an observer sees of a request, and of its response if one came."""
-    asked = Exchange(method, url, headers, body or b"", None, {}, b"", 0, False, 0.0, None,
-                     tuple(notes))
-    return complete_exchange(asked, response, started, error)
-
-
-def complete_exchange(asked: Exchange, response: Optional[HTTPResponse], started: float,
-                    error: Optional[MCPKitError]) -> Exchange:
-    """Return the exchange of a request, with what has come of it since it started."""
-    asked = asked._replace(seconds=time.monotonic() - started, error=str(error) if error else None)
-    if response is None:
-        return asked
-    return asked._replace(status=response.status, headers=response.headers, size=response.size,
-                          answer=bytes(response.noted), is_stream=is_stream(response))
-
-
-# =============================================================================================
-# 16. CLIENT TRANSPORTS
-# =============================================================================================
-# In: the messages of a Conversation. Out: their answers. One class for each way to carry them:
-# each message a POST of its own, or all through the pipes of a child process.
-
-
 def format_own(message: dict) -> bytes:
-    """Return one of our messages as bytes; UsageError where the caller gave what is no JSON."""
+    """Return one of our messages as bytes; UsageError if the caller gave what is not JSON."""
     try:
         return format_message(message)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"the parameters are no JSON: {error}") from None
-
-
-class HTTPTransport:
-    """Messages to a Streamable HTTP endpoint, each a POST of its own."""
-
-    name = "HTTP"
-    is_http = True
-    noise: Sequence[str] = ()
-    shares_stream = False                         # on which the answers to all requests come
-
-    def __init__(self, url: str, headers: Headers, max_bytes: int,
-                 observe: Callable[[Exchange], None], network: Network = Network(),
-                 auth: Optional[OAuth] = None):
-        self.url = self._endpoint = url
-        self._headers = headers
-        self._auth = auth
-        self._max_bytes = max_bytes
-        self._observe = observe
-        self._pool = HTTPPool(network, max_bytes)
-        self._open_responses: Dict[Any, Any] = {}     # by request id; changed key by key
-        self._closed = threading.Event()
-
-    def exchange(self, message: dict, headers: Headers, waits: Timeouts,
-                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
-        """Send one message and return the answer to it; others go to `on_message` as they come.
-
-        With `may_resume`, a stream that breaks off is asked for again.
-        """
-        request_id = message.get("id") if "method" in message else None
-        place = ResumePoint()
-        try:
-            return self._send("POST", format_own(message), headers, waits, request_id, on_message,
-                              place)
-        except (StreamEnded, TransportError) as error:
-            if not may_resume or not place.event_id or getattr(error, "timed_out", False):
-                raise
-        return self._resume(place, headers, waits, request_id, on_message)
-
-    def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
-               on_open: Callable[[], None]) -> None:
-        """Hand on what comes on the stream of a legacy session; raises when there is no more.
-
-        `on_open` is called as soon as nothing that is sent on it can be missed.
-        """
-        self._resume(ResumePoint(on_open), headers, waits, None, on_message)
-
-    def _resume(self, place: ResumePoint, headers: Headers, waits: Timeouts, request_id: Any,
-                on_message: Callable) -> Incoming:
-        """Ask for the rest of a stream, again and again while events come, patiently in between.
-
-        Spec: 2025-11-25 transports, Resumability and Sending Messages (retry).
-        """
-        attempts, is_new = 0, place.event_id is None
-        while True:
-            pause = RESUME_SECONDS if place.retry is None else max(place.retry / 1000,
-                                                                   RESUME_LEAST_SECONDS)
-            if self._closed.wait(0.0 if is_new else min(pause * 2 ** attempts, waits.left())):
-                raise StreamEnded(request_id, 0)
-            is_new, seen = False, place.events
-            more = {} if place.event_id is None else {"Last-Event-ID": place.event_id}
-            try:
-                answer = self._send("GET", None, {**headers, "Accept": STREAM_TYPE, **more}, waits,
-                                    request_id, on_message, place)
-                if answer.response is None:            # no stream: that is final
-                    raise build_status_error(answer)
-                return answer
-            except (StreamEnded, TransportError) as error:
-                attempts = attempts + 1 if place.events == seen else 0
-                if attempts >= RESUME_ATTEMPTS or getattr(error, "timed_out", False):
-                    raise
-
-    def pause(self) -> Any:
-        """Return what holds up the limit of silence during a block: here nothing is read in it."""
-        return contextlib.nullcontext()
-
-    def get(self, headers: Headers, waits: Timeouts) -> Incoming:
-        """Send a GET and return its status, headers and the start of its body."""
-        return self._send("GET", None, headers, waits, None, _ignore, None)
-
-    def delete(self, headers: Headers, waits: Timeouts) -> Incoming:
-        """Send a DELETE, which ends a legacy session."""
-        return self._send("DELETE", None, headers, waits, None, _ignore, None)
-
-    def abort(self, request_id: Any) -> None:
-        """Break off the exchange of a request, or (None) the stream that listens."""
-        self._hang_up(request_id)
-
-    def _hang_up(self, request_id: Any) -> None:
-        hang_up(self._open_responses.get(request_id))
-
-    def close(self) -> None:
-        """Close the connections, also those that are in use."""
-        self._closed.set()
-        for request_id in tuple(self._open_responses):
-            self._hang_up(request_id)
-        self._pool.close()
-
-    def _send(self, method: str, body: Optional[bytes], headers: Headers, waits: Timeouts,
-              *rest: Any) -> Incoming:
-        """Send a request, and once more after each challenge that `auth` can meet."""
-        if self._auth is None:
-            return self._send_on(method, body, headers, waits, *rest)
-        seconds = waits.deadline - time.monotonic()
-        # Nobody is asked to log in only to end a session.
-        for left in reversed(range(1 if method == "DELETE" else MAX_CHALLENGES + 1)):
-            more = self._auth.build_headers(method, self._endpoint)
-            # Each try has all the time, for a person may have taken it to log in.
-            waits = waits._replace(deadline=time.monotonic() + seconds)
-            answer = self._send_on(method, body, {**headers, **more}, waits, *rest)
-            if not left or not self._auth.handle_challenge(self._endpoint, answer, more):
-                break
-        return answer
-
-    def _send_on(self, method: str, body: Optional[bytes], headers: Headers, waits: Timeouts,
-                 request_id: Any, on_message: Callable, place: Optional[ResumePoint]) -> Incoming:
-        """Send a request, also on where it is redirected to if it may go there."""
-        url = self.url
-        for _ in range(MAX_REDIRECTS + 1):
-            answer = self._send_to(url, method, body, headers, waits, request_id, on_message, place)
-            if not 300 <= answer.status < 400:
-                return answer
-            url = find_redirect(url, answer.status, answer.headers)
-            if answer.status == 308:             # for good
-                self.url = url
-        raise ProtocolError(f"more than {MAX_REDIRECTS} redirects, the last one to {shorten(url)}")
-
-    def _send_to(self, url: str, method: str, body: Optional[bytes], headers: Headers,
-                 waits: Timeouts, request_id: Any, on_message: Callable,
-                 place: Optional[ResumePoint]
-                 ) -> Incoming:
-        started = time.monotonic()
-        headers = {"User-Agent": f"mcpkit/{__version__}", **headers, **self._headers}
-        response, error, notes = None, None, []
-        try:
-            response = self._pool.send(method, url, headers, body, waits, notes)
-            if place is not None and (method == "GET" or request_id is not None):
-                self._open_responses[request_id] = response
-                place.on_open()
-                if self._closed.is_set():        # too late to be aborted by close
-                    raise StreamEnded(request_id, 0)
-            return self._read(response, request_id, on_message, place)
-        except (OSError, MCPKitError) as caught:
-            error = explain_transport_error(caught, url, response, waits)
-            if (isinstance(error, TransportError) and request_id is not None
-                    and response is not None and is_stream(response)):
-                error = TransportError(f"{error}, before the response to request {request_id!r}",
-                                       error.timed_out)
-            raise error from None
-        finally:
-            if self._open_responses.get(request_id) is response:
-                self._open_responses.pop(request_id, None)
-            self._observe(build_exchange(method, url, headers, body, response, started, error,
-                                         notes))
-            if response is not None:
-                self._pool.give_back(response)
-
-    def _read(self, response: HTTPResponse, request_id: Any, on_message: Callable,
-              place: Optional[ResumePoint]) -> Incoming:
-        """Return the answer in a response, from JSON or from an event stream."""
-        status, headers = response.status, response.headers
-        if 300 <= status < 400:
-            return Incoming(status, headers, None)
-        if is_stream(response):
-            answer = None if place is None else self._read_stream(response, request_id, on_message,
-                                                                  place)
-            return Incoming(status, headers, answer)
-        data = response.read_all()
-        if (request_id is None or parse_media_type(headers.get("content-type")) != JSON_TYPE
-                or not data.strip()):
-            return Incoming(status, headers, None, data[:2000].decode("utf-8", "replace"))
-        try:
-            value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-        except ValueError as error:
-            raise ProtocolError(f"the answer (HTTP {status}, {len(data):,} bytes of JSON) "
-                                f"cannot be read: {error}") from None
-        return Incoming(status, headers, parse_answer(value, request_id),
-                        data[:2000].decode("utf-8", "replace"))
-
-    def _read_stream(self, response: HTTPResponse, request_id: Any, on_message: Callable,
-                     place: ResumePoint) -> Response:
-        """Return the answer among the events of a stream, which may stay open after it."""
-        parser = SSEParser(self._max_bytes)
-        while True:
-            data = response.read_some()
-            if not data:
-                raise StreamEnded(request_id, len(parser.close()))
-            for event in parser.feed(data):
-                place.take(event, parser)
-                answer = read_event(event, request_id, on_message)
-                if answer is not None:
-                    response.finish()
-                    return answer
-
-
-def hang_up(response: Any) -> None:
-    """Close the connection of a response (or None) under whoever waits for more of it."""
-    if response is not None:
-        with contextlib.suppress(OSError):
-            response.connection.sock.shutdown(socket.SHUT_RDWR)
+        raise UsageError(f"the parameters are not JSON: {error}") from None
 
 
 class StreamEnded(ProtocolError):
     """A stream came to its end without the answer that it was there for."""
+
+    timed_out = False
 
     def __init__(self, request_id: Any, unfinished: int):
         super().__init__(("the stream of changes ended" if request_id is None else
@@ -7963,69 +7589,256 @@ class StreamEnded(ProtocolError):
                             if unfinished else ""))
 
 
-class ResumePoint:
-    """How far a stream has been read, so that it can be gone on with on another connection."""
-
-    __slots__ = ("event_id", "retry", "events", "on_open")
-
-    def __init__(self, on_open: Optional[Callable[[], None]] = None) -> None:
-        self.on_open = on_open or _ignore    # called when the server has begun to answer
-        self.event_id: Optional[str] = None
-        self.retry: Optional[int] = None     # milliseconds that the server wants us to wait
-        self.events = 0
-
-    def take(self, event: SSEEvent, parser: SSEParser) -> None:
-        """Take in one event. What no header can carry, it cannot be gone on from."""
-        self.events += 1
-        if _PLAIN_VALUE.fullmatch(event.id):
-            self.event_id = event.id or self.event_id
-        self.retry = parser.retry if parser.retry is not None else self.retry
-
-
 def read_event_value(event: SSEEvent) -> Any:
-    """Return the JSON value in an event, None where it is there for other reasons.
-
-    Events of other types and those without data are keep-alives and primers.
-    """
+    """Return the JSON value in an event, None for events without data or of other types."""
     if event.event != "message" or not event.data.strip():
         return None
     try:
         return parse_json(event.data.encode("utf-8", "surrogatepass"), max_depth=MAX_ANSWER_DEPTH)
     except ValueError as error:
-        raise ProtocolError(f"an event of the stream is no JSON: {error}") from None
+        raise ProtocolError(f"an event of the stream is not JSON: {error}") from None
 
 
-def read_event(event: SSEEvent, request_id: Any, on_message: Callable) -> Optional[Response]:
-    """Return the answer in an event, None when it holds something else."""
-    value = read_event_value(event)
-    for part in value if isinstance(value, list) else [value]:
-        if isinstance(part, dict) and "method" in part:
-            on_message(part)
-    return parse_answer(value, request_id)
+class Call(Attempt):
+    """One exchange over HTTP: the answer that is awaited, and how far a stream has been read.
 
-
-class PendingRequests:
-    """Hands what comes on a stream that all answers share to those who wait for it.
-
-    `name` is who sends it; `describe` returns what else there is to say where no answer comes.
+    Without `on_message` a stream is not read.
     """
 
-    def __init__(self, name: str, on_message: Callable[[dict], None],
-                 describe: Callable[[], str] = str):
-        self._name = name
-        self._on_message = on_message
-        self._describe = describe
+    def __init__(self, request_id: Any = None, on_message: Optional[Callable] = None,
+                 on_open: Callable[[], None] = _ignore):
+        super().__init__()
+        self.request_id, self.on_message, self.on_open = request_id, on_message, on_open
+        self.has_stream = False
+        self.event_id: Optional[str] = None
+        self.pause = RESUME_SECONDS          # before the stream is asked for again
+        self.events = 0
+
+    def read_event(self, event: SSEEvent, retry: Optional[int]) -> Optional[Response]:
+        """Return the answer in an event, None when it holds something else."""
+        self.events += 1
+        if _PLAIN_VALUE.fullmatch(event.id):          # else no header can carry it
+            self.event_id = event.id or self.event_id
+        if retry is not None:
+            self.pause = max(retry / 1000, RESUME_LEAST_SECONDS)
+        value = read_event_value(event)
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict) and "method" in part:
+                self.on_message(part)
+        return parse_answer(value, self.request_id)
+
+
+class HTTPTransport:
+    """Messages to a Streamable HTTP endpoint, each a POST of its own."""
+
+    name = "HTTP"
+    is_http = True
+    shares_stream = False                    # on which the answers to all requests come
+    version: Optional[str] = None            # that `initialize` asks for, None for the latest
+    ended: Optional[str] = None              # why no more answers will come
+    noise: Sequence[str] = ()                # what a child wrote to standard error
+    child_exit: Optional[ChildExit] = None   # of a child, once it is closed
+
+    def __init__(self, url: str, options: TransportOptions = TransportOptions()):
+        self.url = self.endpoint = url       # `url` may move for good
+        self.options = options
+        self._pool = HTTPPool(options.network, options.max_bytes)
+        self.calls: Dict[Any, Call] = {}    # by request id, None for `listen`; changed key by key
+
+    def exchange(self, message: dict, headers: Headers, waits: Timeouts,
+                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
+        """Send one message and return the answer to it; others go to `on_message` as they come.
+
+        With `may_resume`, a stream that breaks off is asked for again.
+        """
+        call = Call(message.get("id") if "method" in message else None, on_message)
+        if call.request_id is not None:
+            self.calls[call.request_id] = call
+        method = message.get("method", "")
+        is_safe = method.endswith("/list") or method in ("initialize", "server/discover", "ping")
+        try:
+            return self._send(call, "POST", format_own(message), headers, waits, is_safe)
+        except (StreamEnded, TransportError) as error:
+            if not may_resume or call.event_id is None or error.timed_out or (
+                    call.aborted.is_set()):
+                raise
+            return self._resume(call, headers, waits)
+        finally:
+            self.calls.pop(call.request_id, None) if call.request_id is not None else None
+
+    def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
+               on_open: Callable[[], None]) -> None:
+        """Hand on what comes on the stream of a legacy session; raises when there is no more.
+
+        `on_open` is called as soon as nothing that is sent on it can be missed. `abort(None)`
+        makes it return.
+        """
+        call = self.calls[None] = Call(None, on_message, on_open)
+        try:
+            self._resume(call, headers, waits)
+        except MCPKitError:
+            if not call.aborted.is_set() or self._pool.is_closed:
+                raise
+        finally:
+            self.calls.pop(None, None)
+
+    def _resume(self, call: Call, headers: Headers, waits: Timeouts) -> Incoming:
+        """Ask for a stream, or the rest of one, again and again while events come.
+
+        Spec: 2025-11-25 transports, Resumability and Sending Messages (retry).
+        """
+        attempts, pause = 0, 0.0 if call.event_id is None else call.pause
+        while not call.aborted.wait(min(pause, waits.left())):
+            seen = call.events
+            more = {} if call.event_id is None else {"Last-Event-ID": call.event_id}
+            try:
+                answer = self._send(call, "GET", None, {**headers, "Accept": STREAM_TYPE, **more},
+                                    waits)
+                if answer.response is None:            # no stream: that is final
+                    raise build_status_error(answer)
+                return answer
+            except (StreamEnded, TransportError) as error:
+                attempts = attempts + 1 if call.events == seen else 0
+                if attempts >= RESUME_ATTEMPTS or error.timed_out:
+                    raise
+            pause = call.pause * 2 ** attempts
+        raise StreamEnded(call.request_id, 0)
+
+    def pause(self) -> Any:
+        """Return what holds up the limit of silence during a block: here nothing is read in it."""
+        return contextlib.nullcontext()
+
+    def get(self, headers: Headers, waits: Timeouts) -> Incoming:
+        """Send a GET and return its status, headers and the start of its body."""
+        return self._send(Call(), "GET", None, headers, waits)
+
+    def delete(self, headers: Headers, waits: Timeouts) -> Incoming:
+        """Send a DELETE, which ends a legacy session."""
+        return self._send(Call(), "DELETE", None, headers, waits)
+
+    def abort(self, request_id: Any) -> None:
+        """End the exchange of a request, or (None) the stream that listens, for good."""
+        call = self.calls.get(request_id)
+        if call is not None:
+            call.abort()
+
+    def close(self) -> None:
+        """Close the connections, and end what still goes on."""
+        self._pool.close()
+        for call in tuple(self.calls.values()):
+            call.abort()
+
+    def _send(self, call: Call, method: str, body: Optional[bytes], headers: Headers,
+              waits: Timeouts, is_safe: bool = False) -> Incoming:
+        """Send a request, also to where it is redirected, and again after a login."""
+        auth, seconds, redirects = self.options.auth, waits.deadline - time.monotonic(), 0
+        # Nobody is asked to log in only to end a session.
+        challenges = 0 if auth is None or method == "DELETE" else MAX_CHALLENGES
+        url = self.url
+        while redirects <= MAX_REDIRECTS:
+            more = {} if auth is None else auth.authorize(method, url, self.endpoint)
+            sent = {"User-Agent": f"mcpkit/{__version__}", **headers, **more,
+                    **self.options.headers}
+            try:
+                answer = self._pool.request(
+                    method, url, sent, body, waits, functools.partial(self._read, call),
+                    observe=self.options.observe, attempt=call, is_safe=is_safe)
+            except TransportError as error:
+                if call.has_stream and call.request_id is not None:
+                    raise TransportError(f"{error}, before the response to request "
+                                         f"{call.request_id!r}", error.timed_out, error.layer
+                                         ) from None
+                raise
+            if 300 <= answer.status < 400:
+                target = find_redirect(url, answer.status, answer.headers)
+                if answer.status == 308 and url == self.url:
+                    self.url = target            # for good
+                url, redirects = target, redirects + 1
+            elif challenges and auth.handle_challenge(self.endpoint, answer, more):
+                # Each try has all the time: a person may have taken it to log in.
+                url, challenges = self.url, challenges - 1
+                waits = waits._replace(deadline=time.monotonic() + seconds)
+            else:
+                return answer
+        raise ProtocolError(f"more than {MAX_REDIRECTS} redirects, the last one to {shorten(url)}")
+
+    def _read(self, call: Call, response: HTTPResponse) -> Incoming:
+        """Return the answer in a response, from JSON or from an event stream."""
+        status, headers = response.status, response.headers
+        call.has_stream = response.is_stream
+        if response.is_stream or 300 <= status < 400:
+            is_read = response.is_stream and call.on_message is not None
+            return Incoming(status, headers, self._read_stream(call, response) if is_read else None)
+        data = response.read_all()
+        text = data[:2000].decode("utf-8", "replace")
+        if (call.request_id is None or parse_media_type(headers.get("content-type")) != JSON_TYPE
+                or not data.strip()):
+            return Incoming(status, headers, None, text)
+        try:
+            value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
+        except ValueError as error:
+            raise ProtocolError(f"the answer (HTTP {status}, {len(data):,} bytes of JSON) "
+                                f"cannot be read: {error}") from None
+        return Incoming(status, headers, parse_answer(value, call.request_id), text)
+
+    def _read_stream(self, call: Call, response: HTTPResponse) -> Response:
+        """Return the answer among the events of a stream, which may stay open after it."""
+        call.on_open()
+        parser = SSEParser(self.options.max_bytes)
+        for data in iter(response.read_some, b""):
+            for event in parser.feed(data):
+                answer = call.read_event(event, parser.retry)
+                if answer is not None:
+                    response.finish()
+                    return answer
+        raise StreamEnded(call.request_id, len(parser.close()))
+
+
+class SharedStream:
+    """What a transport needs on which one stream brings all answers: each goes by its id to the
+    thread that waits for it, everything else to `on_message`."""
+
+    shares_stream = True
+    _LISTEN = "(listen)", None               # stands for the id of a request where there is none
+
+    def __init__(self, name: str, options: TransportOptions):
+        self.url = name
+        self.options = options
         self.ended: Optional[str] = None          # why no more answers will come
-        self._waiting: Dict[Any, Any] = {}        # request id to queue; changed key by key
-        self._pauses = 0                          # while we think; guarded by _lock
-        self._lock = threading.Lock()
+        self._waiting: Dict[Any, queue.Queue] = {}     # by request id; changed key by key
+        self._pauses = 0                          # that go on; guarded by _pause_lock
+        self._pause_lock = threading.Lock()
         self._heard = 0.0                         # when something last came
-        self._stray = (0.0, "")                   # when an answer to nobody last came, and its id
+        self._stray = (0.0, "")                   # when an answer to nothing last came, and its id
+
+    def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
+               on_open: Callable[[], None]) -> None:
+        """Wait for the end: what the server sends comes on the one stream anyway."""
+        on_open()
+        with self._expect(self._LISTEN) as answers:
+            self._wait(answers, waits)
+
+    def abort(self, request_id: Any) -> None:
+        """End the wait for the answer to a request, or (None) `listen`."""
+        answers = self._waiting.get(self._LISTEN if request_id is None else request_id)
+        if answers is not None:
+            answers.put({"jsonrpc": JSONRPC_VERSION, "id": request_id, "result": {}})
 
     @contextlib.contextmanager
-    def expect(self, request_id: Any) -> Iterator[Any]:
-        """Have the answer to a request (None: to none) kept in a queue during a block."""
-        import queue
+    def pause(self) -> Iterator[None]:
+        """Hold up the limit of silence during a block: the server waits for us."""
+        with self._pause_lock:
+            self._pauses += 1
+        try:
+            yield
+        finally:
+            with self._pause_lock:
+                self._pauses -= 1
+                self._heard = time.monotonic()
+
+    @contextlib.contextmanager
+    def _expect(self, request_id: Any) -> Iterator[queue.Queue]:
+        """Have the answer to a request (None: to none) put into a queue during a block."""
         answers: queue.Queue = queue.Queue()
         if request_id is not None:
             self._waiting[request_id] = answers
@@ -8034,207 +7847,54 @@ class PendingRequests:
         finally:
             self._waiting.pop(request_id, None)
 
-    def wait(self, answers: Any, waits: Timeouts) -> Any:
+    def _wait(self, answers: queue.Queue, waits: Timeouts) -> Any:
         """Return the JSON value that answers; raises TransportError when there will be none."""
-        import queue
         started = time.monotonic()
         while not (self.ended and answers.empty()):
             # What the server says meanwhile, or we think about, is no silence.
-            since = time.monotonic() if self._pauses else max(started, self._heard)
-            left = waits.find_left_since(since)
+            now = time.monotonic()
+            since = now if self._pauses else max(started, self._heard)
+            left = min(since + waits.silence, waits.deadline) - now
             if left <= 0:
-                raise TransportError(f"no answer for {waits.silence:g} s from {self._name}"
-                                     + self._describe_stray(started) + self._describe(),
-                                     timed_out=True)
-            try:
+                came, stray = self._stray
+                raise TransportError(
+                    f"no answer for {waits.silence:g} s from {self.url}" + (
+                        f"; an answer to the id {stray} came, which was not asked"
+                        if came > started else "") + self._describe_stderr(), timed_out=True)
+            with contextlib.suppress(queue.Empty):
                 value = answers.get(timeout=left)
-            except queue.Empty:
-                continue
-            if value is None:
-                break
-            return value
-        raise TransportError(self.ended + self._describe())
+                if value is not None:
+                    return value
+        raise TransportError(f"{self.ended}{self._describe_stderr()}")
 
-    @contextlib.contextmanager
-    def pause(self) -> Iterator[None]:
-        """Hold up the limit of silence during a block: the server waits for us."""
-        with self._lock:
-            self._pauses += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._pauses -= 1
-                self.hear()
+    def _describe_stderr(self) -> str:
+        return ""
 
-    def hear(self) -> None:
-        """Note that something came, which ends a silence."""
-        self._heard = time.monotonic()
-
-    def take(self, value: Any) -> None:
+    def _take(self, value: Any) -> None:
         """Hand on a message, or those of a batch."""
         for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, dict) and "method" in part:
-                try:
-                    self._on_message(part)
-                except Exception:                 # of the caller's callback: reading goes on
-                    log_exception("on_notification failed")
+            if not isinstance(part, dict):
                 continue
-            answers = self._waiting.get(find_request_id(part)) or self._find_only_waiting(part)
+            if "method" in part:
+                self.options.on_message(part)
+                continue
+            answers = self._waiting.get(find_request_id(part))
+            asked = [each for each in tuple(self._waiting) if each != self._LISTEN]
+            if answers is None and "error" in part and part.get("id") is None and len(asked) == 1:
+                answers = self._waiting.get(asked[0])      # the only request that it can be about
             if answers is not None:
                 answers.put(part)
-            elif isinstance(part, dict):
+            else:
                 self._stray = (time.monotonic(), encode_json(part.get("id"))[:80])
 
-    def _describe_stray(self, started: float) -> str:
-        came, text = self._stray
-        return f"; an answer to the id {text} came, which was not asked" if came > started else ""
-
-    def _find_only_waiting(self, part: Any) -> Any:
-        """Return who gets an error without an id: the one request that waits, if it is one."""
-        waiting = tuple(self._waiting.values())
-        is_error = isinstance(part, dict) and "error" in part and part.get("id") is None
-        return waiting[0] if is_error and len(waiting) == 1 else None
-
-    def abort(self, request_id: Any) -> None:
-        """End the wait for the answer to a request."""
-        answers = self._waiting.get(request_id)
-        if answers is not None:
-            answers.put({"jsonrpc": JSONRPC_VERSION, "id": request_id, "result": {}})
-
-    def end(self, reason: str) -> None:
+    def _end(self, reason: str) -> None:
         """End all waits; the first reason counts."""
         self.ended = self.ended or reason
         for answers in tuple(self._waiting.values()):
             answers.put(None)
 
 
-class SSETransport(HTTPTransport):
-    """Messages by the HTTP+SSE transport: each a POST, and all answers on the stream of one GET,
-    whose first event names where to POST. Spec: 2024-11-05 transports, HTTP with SSE."""
-
-    name = "HTTP+SSE"
-    shares_stream = True
-
-    def __init__(self, url: str, headers: Headers, max_bytes: int,
-                 observe: Callable[[Exchange], None], network: Network, auth: Optional[OAuth],
-                 on_message: Callable[[dict], None]):
-        super().__init__(url, headers, max_bytes, observe, network, auth)
-        self._mail = PendingRequests(url, on_message)
-        self.pause = self._mail.pause
-        self._stream_url = url                    # `url` becomes that for the POSTs
-        self._opened = threading.Event()          # or found not to be one of ours
-        self._fault: Optional[MCPKitError] = None
-        self._is_stream = False
-        self._is_closing = False
-        self._thread: Any = None
-
-    def open(self, waits: Timeouts) -> bool:
-        """Open the stream; return whether there is one.
-
-        Raises ProtocolError for a stream that is none of this transport.
-        """
-        self._thread = threading.Thread(target=self._run, args=(waits,), daemon=True)
-        self._thread.start()
-        self._opened.wait()                       # the thread keeps to the time limit
-        if self._fault is not None and self._is_stream:
-            raise ProtocolError(f"a GET opens an event stream, but {self._fault}: this is not MCP")
-        return self._is_stream
-
-    def _run(self, waits: Timeouts) -> None:
-        """Read the stream to its end, in a thread of its own."""
-        try:
-            answer = self._send("GET", None, {"Accept": STREAM_TYPE}, waits, None, _ignore,
-                                ResumePoint())
-            if not self._opened.is_set():
-                self._fault = TransportError(f"no event stream: HTTP {answer.status}")
-        except MCPKitError as error:
-            self._fault = error
-        self._mail.end(str(self._fault or "the event stream was closed"))
-        self._opened.set()
-
-    def _read_stream(self, response: HTTPResponse, request_id: Any, on_message: Callable,
-                     place: ResumePoint) -> Optional[Response]:
-        self._is_stream = True
-        parser = SSEParser(self._max_bytes)
-        for data in iter(response.read_some, b""):
-            self._mail.hear()
-            for event in parser.feed(data):
-                if not self._opened.is_set():
-                    self.url = find_endpoint(event, response.url)
-                    # From here on the time limits are those of the requests.
-                    response.waits = build_waits(LISTEN_SECONDS)
-                    self._opened.set()
-                else:
-                    self._mail.take(read_event_value(event))
-            response.size = response.came = 0       # the limit of bytes is that of an event
-        if self._is_closing:
-            return None
-        if not self._opened.is_set():
-            raise ProtocolError("it ended without the event endpoint")
-        unfinished = len(parser.close())
-        raise TransportError("connection: the server ended the event stream" + (
-            f"; {unfinished} bytes of an unfinished event were discarded" if unfinished else ""))
-
-    def exchange(self, message: dict, headers: Headers, waits: Timeouts,
-                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
-        """POST one message and wait for the answer to it on the stream."""
-        request_id = message.get("id") if "method" in message else None
-        # Neither a version nor a session had a header then.
-        headers = {"Accept": RPC_ACCEPT, "Content-Type": JSON_TYPE}
-        with self._mail.expect(request_id) as answers:
-            taken = self._send("POST", format_own(message), headers, waits, None, _ignore, None)
-            if request_id is None or not 200 <= taken.status < 300:
-                return taken
-            started = time.monotonic()
-            value = self._mail.wait(answers, waits)
-        data = format_message(value)
-        self._observe(Exchange("SSE", self._stream_url, {}, b"", None, {}, data[:NOTED_BYTES],
-                               len(data), True, time.monotonic() - started, None))
-        return Incoming(taken.status, taken.headers, parse_answer(value, request_id),
-                        shorten(value))
-
-    def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
-               on_open: Callable[[], None]) -> None:
-        """Wait for the end: what the server tells comes on the one stream anyway."""
-        on_open()
-        self._thread.join()
-        raise TransportError(self._mail.ended or "")
-
-    def abort(self, request_id: Any) -> None:
-        """Wait for the answer to a request no longer."""
-        self._mail.abort(request_id)
-
-    def close(self) -> None:
-        """Close the stream, which ends the session."""
-        self._is_closing = True
-        super().close()
-        if self._thread is not None:
-            self._thread.join(2.0)
-
-
-def find_endpoint(event: SSEEvent, url: str) -> str:
-    """Return where the first event on the stream of a URL has messages POSTed to.
-
-    Raises ProtocolError where that is nowhere, or where our credentials do not belong.
-    """
-    if event.event != "endpoint":
-        raise ProtocolError(f"its first event is {shorten(event.event)}, not endpoint")
-    endpoint = resolve_reference(url, event.data) if event.data.strip() else None
-    if endpoint is None:
-        raise ProtocolError("its event endpoint holds no URL to POST to: "
-                            f"{shorten(event.data) or '(nothing)'}")
-    if not is_same_origin(endpoint, url):
-        raise ProtocolError(f"its event endpoint names {shorten(endpoint)}, which is another "
-                            "origin, and nothing is sent there")
-    return endpoint
-
-
-def _ignore(*_: Any) -> None:
-    """Take no notice."""
-
-
-class StdioTransport:
+class StdioTransport(SharedStream):
     """Messages to a child process, one a line, and its answers in the same way.
 
     The child and its children form a group that is ended as one: its input is closed, then it
@@ -8243,75 +7903,78 @@ class StdioTransport:
 
     name = "stdio"
     is_http = False
-    shares_stream = True
+    version: Optional[str] = None
     STDERR_TAIL = 4096
 
-    def __init__(self, command: List[str], max_bytes: int, observe: Callable[[Exchange], None],
-                 on_message: Callable[[dict], None], on_junk: Callable[[int, bytes], None],
-                 env: Mapping[str, str], cwd: Optional[str]):
-        import queue
+    def __init__(self, command: List[str], options: TransportOptions = TransportOptions()):
         import shutil
-        environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8", **env}
+        super().__init__(" ".join(command), options)
+        environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8", **options.env}
         # A command with a folder in it is looked for from where the child will be.
-        program = shutil.which(os.path.abspath(os.path.join(cwd or "", command[0]))
+        program = shutil.which(os.path.abspath(os.path.join(options.cwd or "", command[0]))
                                if os.path.dirname(command[0]) else command[0],
                                path=environment.get("PATH"))
         if program is None:
-            raise TransportError(f"command not found: {command[0]}")
-        self.url = " ".join(command)
-        self._observe = observe
-        self._on_junk = on_junk                  # gets lines on stdout that are no MCP
-        self._max_bytes = max_bytes
-        self._mail = PendingRequests(self.url, on_message, self._describe_stderr)
-        self.ending: Optional[ChildExit] = None     # once it is closed
+            raise TransportError(f"command not found: {command[0]}", layer="start")
+        self.child_exit: Optional[ChildExit] = None
         self._stderr = b""
         self._child: Any = None
-        self.pause = self._mail.pause
-        self._start_child([program, *command[1:]], environment, cwd)
         self._outgoing: queue.Queue = queue.Queue(1000)       # lines, then None
+        self._fault: Optional[Exception] = None               # why it did not start
+        self._has_started = threading.Event()
         self._threads = [threading.Thread(target=run, daemon=True)
-                         for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
+                         for run in (functools.partial(self._run, [program, *command[1:]],
+                                                       environment),
+                                     self._read_stderr, self._write_stdin)]
+        # A signal may raise here at any time: inside of Popen it would leave a child unknown to us.
         try:
-            for thread in reversed(self._threads):     # the first waits for the others at the end
-                thread.start()
-        except BaseException:                     # a signal: nobody else knows of the child yet
-            self._signal("KILL")
-            raise
-
-    def _start_child(self, command: List[str], environment: Dict[str, str],
-                     cwd: Optional[str]) -> None:
-        """Start the child, in a thread of its own: the main thread may get a signal at any time,
-        and what it raises inside of Popen would leave a child that nobody knows of."""
-        import subprocess
-        faults: List[Exception] = []
-
-        def start() -> None:
-            try:
-                self._child = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE, env=environment, cwd=cwd,
-                    start_new_session=os.name == "posix")
-            except (OSError, ValueError) as error:     # ValueError: a NUL, or = in a name
-                faults.append(error)
-
-        thread = threading.Thread(target=start, daemon=True)
-        try:
-            thread.start()
-            thread.join()
+            self._threads[0].start()
+            self._has_started.wait()
         except BaseException:
-            if thread.ident is not None:
-                thread.join()
+            if self._threads[0].ident is not None:
+                self._has_started.wait()
                 self._signal("KILL")
             raise
-        for error in faults:
-            where = "" if cwd is None else f" in {shorten(cwd)}"
-            raise TransportError(f"cannot start {command[0]}{where}: "
-                                 f"{getattr(error, 'strerror', None) or error}")
+        if self._fault is not None:
+            place = "" if options.cwd is None else f" in {shorten(options.cwd)}"
+            raise TransportError(f"cannot start {program}{place}: "
+                                 f"{getattr(self._fault, 'strerror', None) or self._fault}",
+                                 layer="start")
 
-    @property
-    def ended(self) -> Optional[str]:
-        """Why no more answers will come, None while they may."""
-        return self._mail.ended
+    def _run(self, command: List[str], environment: Dict[str, str]) -> None:
+        """Start the child and hand on each message on its standard output."""
+        import subprocess
+        try:
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=environment, cwd=self.options.cwd, start_new_session=os.name == "posix")
+            for thread in self._threads[1:]:
+                thread.start()
+        except (OSError, ValueError) as error:         # ValueError: a NUL, or = in a name
+            self._fault = error
+            return
+        finally:
+            self._has_started.set()
+        most = self.options.max_bytes
+        with contextlib.suppress(OSError, ValueError), self._child.stdout as pipe:
+            for number, line in enumerate(iter(lambda: pipe.readline(most + 1), b""), 1):
+                if len(line) > most:
+                    self._end(f"the server sent a line of more than {most:,} bytes")
+                    break
+                self._heard = time.monotonic()
+                value = find_json(line)
+                if isinstance(value, list) or (
+                        isinstance(value, dict) and value.get("jsonrpc") == JSONRPC_VERSION):
+                    self._take(value)
+                elif line.strip():
+                    self.options.on_junk(number, line)
+        try:
+            code = self._child.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._end(f"{self.url} has closed its output")
+        else:
+            self._threads[1].join(1.0)                # its last words may come later
+            self._end(f"{self.url} has exited with code {code}")
 
     def exchange(self, message: dict, headers: Headers, waits: Timeouts,
                  on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
@@ -8320,38 +7983,26 @@ class StdioTransport:
         line = format_own(message)
         request_id = message.get("id") if "method" in message else None
         try:
-            with self._mail.expect(request_id) as answers:
+            with self._expect(request_id) as answers:
                 self._write(line, waits)
                 if request_id is None:
                     return Incoming(None, {}, None)
-                value = self._mail.wait(answers, waits)
+                value = self._wait(answers, waits)
                 return Incoming(None, {}, parse_answer(value, request_id), shorten(value))
         except MCPKitError as caught:
             error = str(caught)
             raise
         finally:
             data = b"" if value is None else format_message(value)
-            self._observe(Exchange("stdio", self.url, {}, line, None, {}, data[:NOTED_BYTES],
-                                   len(data), False, time.monotonic() - started, error))
-
-    def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
-               on_open: Callable[[], None]) -> None:
-        """Wait for the end: what the server tells comes on its standard output anyway."""
-        on_open()
-        self._threads[0].join(waits.left())
-        waits.left()
-        raise TransportError((self.ended or "") + self._describe_stderr())
-
-    def abort(self, request_id: Any) -> None:
-        """Wait for the answer to a request no longer."""
-        self._mail.abort(request_id)
+            self.options.observe(Exchange(
+                "stdio", self.url, {}, line, None, {}, data[:NOTED_BYTES], len(data), False,
+                time.monotonic() - started, error))
 
     def _write(self, line: bytes, waits: Timeouts) -> None:
-        """Have a line written, by a thread of its own: a child may stop reading for ever.
+        """Have a line written by a thread of its own: a child may stop reading for ever.
 
-        Who reads does not wait here at all: a child may stop reading until all of it is read.
+        The thread that reads does not wait here at all: a child may stop until all is read.
         """
-        import queue
         is_reader = threading.current_thread() is self._threads[0]
         try:
             self._outgoing.put(line + b"\n", timeout=0 if is_reader else waits.left())
@@ -8368,44 +8019,12 @@ class StdioTransport:
                     pipe.flush()
         except (OSError, ValueError):
             self._threads[0].join(1.0)            # so that the exit and its reason are known
-            self._mail.end("the server has closed its input")
-
-    def _read_stdout(self) -> None:
-        """Hand each message on the child's standard output to whom it is for."""
-        with contextlib.suppress(OSError, ValueError), self._child.stdout as pipe:
-            lines = iter(lambda: pipe.readline(self._max_bytes + 1), b"")
-            for number, line in enumerate(lines, 1):
-                if len(line) > self._max_bytes:
-                    self._mail.end(f"the server sent a line of more than {self._max_bytes:,} bytes")
-                    break
-                self._take_line(number, line)
-        self._mail.end(self._describe_exit())
-
-    def _take_line(self, number: int, line: bytes) -> None:
-        self._mail.hear()
-        try:
-            value = parse_json(line, max_depth=MAX_ANSWER_DEPTH)
-        except ValueError:
-            value = None
-        is_message = isinstance(value, dict) and value.get("jsonrpc") == JSONRPC_VERSION
-        if not is_message and not isinstance(value, list):
-            if line.strip():
-                self._on_junk(number, line)
-            return
-        self._mail.take(value)
+            self._end("the server has closed its input")
 
     def _read_stderr(self) -> None:
         with contextlib.suppress(OSError, ValueError), self._child.stderr as pipe:
             for data in iter(lambda: pipe.read1(65536), b""):
                 self._stderr = (self._stderr + data)[-self.STDERR_TAIL:]
-
-    def _describe_exit(self) -> str:
-        try:
-            code = self._child.wait(1.0)
-        except Exception:
-            return f"{self.url} has closed its output"
-        self._threads[1].join(1.0)                # for its last words, which may come later
-        return f"{self.url} has exited with code {code}"
 
     @property
     def noise(self) -> List[str]:
@@ -8418,48 +8037,53 @@ class StdioTransport:
 
     def close(self) -> None:
         """End the child and everything that it started."""
-        import queue
         import subprocess
-        try:
+        with contextlib.suppress(queue.Full):     # it reads nothing: the signals will end it
             self._outgoing.put_nowait(None)
-        except queue.Full:
-            pass                                  # it reads nothing: the signals will end it
         started = time.monotonic()
-        for end in (None, "TERM", "KILL"):
-            if end is not None:
-                self._signal(end)
-            try:
+        for name in ("", "TERM", "KILL"):
+            if name:
+                self._signal(name)
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(CHILD_END_SECONDS)
                 break
-            except subprocess.TimeoutExpired:
-                continue
-        self.ending = ChildExit(end or "", time.monotonic() - started, self._has_group())
+        self.child_exit = ChildExit(name, time.monotonic() - started, self._signal(""))
         self._signal("KILL")                      # what the child left behind in its group
-        # Each thread closes its own pipe at the end. Where somebody outside the group holds the
-        # other end, that end may be far away: we do not wait for it.
+        # Each thread closes its own pipe at the end. If a process outside of the group holds the
+        # other end, that may be far away: it is not waited for.
         for thread in self._threads:
             thread.join(CHILD_END_SECONDS)
 
-    def _has_group(self) -> bool:
-        """Return whether the child, which has ended, left something running."""
+    def _signal(self, name: str) -> bool:
+        """Send a signal ("" for none) to the child's group; return whether there is one left."""
         try:
-            if os.name == "posix":
-                os.killpg(self._child.pid, 0)
-            return os.name == "posix"
-        except OSError:
-            return False
-
-    def _signal(self, name: str) -> None:
-        try:
-            if self._child is None:               # it could not be started
-                return
-            if os.name == "posix":
+            if self._child is not None and os.name == "posix":
                 import signal
-                os.killpg(self._child.pid, getattr(signal, "SIG" + name))
-            else:
+                os.killpg(self._child.pid, getattr(signal, "SIG" + name) if name else 0)
+                return True
+            if self._child is not None and name:
                 self._child.kill()
         except OSError:
             pass
+        return False
+
+
+# How a target is recognised, and the class that carries messages to it.
+TRANSPORTS: List[Tuple[Callable[[Any], bool], Any]] = [
+    (lambda target: isinstance(target, list), StdioTransport),
+    (lambda target: isinstance(target, str) and is_http_url(target), HTTPTransport),
+]
+# What may open another transport after a server refused `initialize`: functions of the transport,
+# the answer and Timeouts, which return the new one (and close the old one), or None.
+FALLBACKS: List[Callable[[Any, Incoming, Timeouts], Any]] = []
+
+
+def open_transport(target: Union[str, List[str]], options: TransportOptions) -> Any:
+    """Return the transport to a target; UsageError when there is none for it."""
+    for is_theirs, transport in TRANSPORTS:
+        if is_theirs(target):
+            return transport(target, options)
+    raise UsageError(describe_bad_url(target))
 
 
 # =============================================================================================
@@ -8549,13 +8173,14 @@ class Client:
             raise UsageError(must_be("era", '"auto", "legacy" or "modern"', era))
         for name, value in (headers or {}).items():
             check_header(name, value)
-        self._target, self._env, self._cwd = target, dict(env or {}), cwd
-        self._headers, self._network, self._observe = dict(headers or {}), network, observe
-        self._has_header = any(name.lower() == "authorization" for name in self._headers)
+        self._target = target if isinstance(target, str) else list(target)
+        self._has_header = any(name.lower() == "authorization" for name in headers or {})
         self._auth = None if self._has_header else auth      # who gives a token knows better
         self._wanted_era, self._discover_timeout = era, discover_timeout
         self._timeout, self._max_time, self._until = timeout, max_time, until or math.inf
-        self._max_bytes = max_bytes
+        self._options = TransportOptions(
+            dict(headers or {}), max_bytes, observe, network, self._auth, self._take,
+            self._note_junk, dict(env or {}), cwd)
         self._on_log, self._on_notification = on_log, on_notification
         self._responder = Responder(on_elicit, on_sample, on_roots)
         declared = {**self._responder.capabilities, **(capabilities or {})}
@@ -8620,7 +8245,7 @@ class Client:
                 return
             try:
                 self._is_closed = False
-                self._use(self._open_transport())
+                self._use(open_transport(self._target, self._options))
                 if self._wanted_era == "legacy":
                     self._initialize()
                 else:
@@ -8651,7 +8276,7 @@ class Client:
             session.session_id = session.era = None
             transport.close()
             self.noise = transport.noise
-            self.child_exit = getattr(transport, "ending", None)
+            self.child_exit = transport.child_exit
 
     def _use(self, transport: Any) -> None:
         """Have a transport carry the messages, unless the client was closed meanwhile."""
@@ -8663,15 +8288,6 @@ class Client:
                 unused.close()
         if is_closed:
             raise TransportError("the client was closed")
-
-    def _open_transport(self) -> Any:
-        if not isinstance(self._target, str):
-            return StdioTransport(list(self._target), self._max_bytes, self._observe, self._take,
-                                  self._note_junk, self._env, self._cwd)
-        if not is_http_url(self._target):
-            raise UsageError(describe_bad_url(self._target))
-        return HTTPTransport(self._target, self._headers, self._max_bytes, self._observe,
-                             self._network, self._auth)
 
     def _note_junk(self, number: int, line: bytes) -> None:
         if len(self.junk) < MAX_JUNK_LINES:
@@ -8719,8 +8335,12 @@ class Client:
         session.era, session.session_id = "legacy", None
         try:
             answer = self._exchange("initialize", session.build_initialize())
-            if answer.status in SSE_SIGNS and self._open_sse(answer):
-                answer = self._exchange("initialize", session.build_initialize(SSE_VERSION))
+            for fall_back in FALLBACKS if not 200 <= (answer.status or 200) < 300 else ():
+                seconds = min(self._timeout, self._discover_timeout)
+                other = fall_back(self._transport, answer, self._waits(seconds))
+                if other is not None:
+                    self._use(other)
+                    answer = self._exchange("initialize", session.build_initialize(other.version))
             result = read_result(answer)
             session.learn("legacy", result.get("protocolVersion"), result,
                           answer.headers.get("mcp-session-id"))
@@ -8734,26 +8354,6 @@ class Client:
             self._open_stream()
         if session.log_level is not None and "logging" in session.capabilities:
             read_result(self._exchange("logging/setLevel", {"level": session.log_level}))
-
-    def _open_sse(self, refusal: Incoming) -> bool:
-        """Fall back to HTTP+SSE when a POST was refused; False if the server has none."""
-        error = refusal.response.error if refusal.response else None
-        if self._transport.shares_stream or (error is not None and error.code in MODERN_ERRORS):
-            return False
-        seconds = min(self._timeout, self._discover_timeout)
-        transport = SSETransport(self._target, self._headers, self._max_bytes, self._observe,
-                                 self._network, self._auth, self._take)
-        is_open = False
-        try:
-            is_open = transport.open(self._waits(seconds))
-        except ProtocolError as error:
-            raise ProtocolError(f"{build_status_error(refusal)}; {error}") from None
-        finally:
-            if is_open:
-                self._use(transport)
-            else:
-                transport.close()
-        return is_open
 
     # ---- asking
 
@@ -9313,9 +8913,6 @@ FAULTS_BELOW = {
 def explain_fault(error: MCPKitError) -> Finding:
     """Return the layer at which an error from below HTTP arose, what was seen, and what to do."""
     text = escape_text(str(error))
-    if getattr(error, "layer", ""):
-        hint = error.hint or dict(FAULTS_BELOW.values()).get(error.layer, "")
-        return layer(error.layer, "fail", text, hint)
     word, _, rest = text.partition(": ")
     word = "cannot start" if word.startswith("cannot start") else word
     if word in FAULTS_BELOW:
@@ -9452,11 +9049,11 @@ def trace_route(url: str, network: Network, waits: Timeouts) -> Iterator[Finding
                 else f"{near.host}{whose} is {', '.join(found)}")
     yield layer("proxy", "ok", f"through {format_address(near.host, near.port)}" if way.proxy
                 else bypassed or "none is set")
-    notes: List[str] = []
-    with dial(way, waits, notes) as sock:
-        yield layer("tcp", "note", notes[0], "a client that tries one address only may fail: have "
+    attempt = Attempt()
+    with dial(way, waits, attempt) as sock:
+        yield layer("tcp", "note", attempt.notes[0], "a client that tries one address only may fail: have "
                     "the server listen at all of them, or name one that works in the URL") \
-            if notes else layer("tcp", "ok", f"{sock.getpeername()[0]} ok")
+            if attempt.notes else layer("tcp", "ok", f"{sock.getpeername()[0]} ok")
         yield layer("tls", "ok", "none: plain HTTP") if way.scheme == "http" else (
             try_tls(sock, way, url, network, waits))
 
@@ -9468,7 +9065,8 @@ def try_tls(sock: socket.socket, way: Route, url: str, network: Network, waits: 
     try:
         sock.settimeout(waits.left())
         with build_tls_context(network).wrap_socket(sock, server_hostname=way.host) as secure:
-            seen = parse_certificate(secure.getpeercert(binary_form=True))
+            info = secure.getpeercert()               # empty if it was not checked
+            seen = parse_certificate(info) if info else read_certificate(way, waits)
             return layer("tls", "note" if network.insecure else "ok", f"{secure.version()}, for "
                          f"{seen.names or seen.subject}, issued by {seen.issuer}, until "
                          f"{seen.ends}" + ("; not checked" if network.insecure else ""))
@@ -9490,7 +9088,7 @@ def try_tls(sock: socket.socket, way: Route, url: str, network: Network, waits: 
 
 def read_greeting(way: Route, waits: Timeouts) -> str:
     """Return what a server says first, or to HEAD; "" if it says nothing."""
-    with contextlib.suppress(OSError, TransportError), dial(way, waits, []) as sock:
+    with contextlib.suppress(OSError, TransportError), dial(way, waits) as sock:
         for request in (b"", b"HEAD / HTTP/1.0\r\n\r\n"):
             sock.sendall(request)
             sock.settimeout(min(GREETING_SECONDS, waits.left()))
@@ -9562,7 +9160,7 @@ class EraReport:
             self._note_failure(error)
         finally:
             client.close()
-        self._note_child(client.junk, getattr(transport, "ending", None))
+        self._note_child(client.junk, client.child_exit)
 
     def _note_carrier(self) -> None:
         """Note what carries messages."""
@@ -9780,8 +9378,8 @@ class Prober:
     def fetch(self, url: str, is_anonymous: bool = False) -> Exchange:
         """Return the exchange of a GET; credentials go only to the origin that was named."""
         headers = {} if is_anonymous else self.headers_for(url)
-        with contextlib.closing(HTTPTransport(url, headers, PROBE_NOTE_BYTES, self.note,
-                                              self.network)) as transport:
+        options = TransportOptions(headers, PROBE_NOTE_BYTES, self.note, self.network)
+        with contextlib.closing(HTTPTransport(url, options)) as transport:
             with contextlib.suppress(MCPKitError):       # the exchange says all the same
                 transport.get({"Accept": "application/json, text/html;q=0.5"}, self.waits)
         return self.exchanges[-1]
@@ -11711,6 +11309,30 @@ add_options(
            help="let in only callers with one of the tokens in it, one a line"))
 
 
+class FormSender:
+    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
+
+    def __init__(self, url: str, max_bytes: int, network: Network = Network()):
+        self._url = url
+        self._pool = HTTPPool(network, max_bytes)
+
+    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
+             seconds: float) -> Tuple[int, bytes]:
+        """Post a form and return the status and the body of the answer, whatever they are.
+
+        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
+        there is no answer within `seconds`, ProtocolError when it is too large.
+        """
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+                   "User-Agent": f"mcpkit/{__version__}"}
+        status, _, body = self._pool.request(
+            "POST", self._url, headers, urllib.parse.urlencode(form).encode("ascii"),
+            build_waits(seconds))
+        return status, body
+
+
 # =============================================================================================
 # 21. TASKS
 # =============================================================================================
@@ -12510,6 +12132,135 @@ add_options("serve", option("--workers", type=parse_count, metavar="N",
 
 
 # =============================================================================================
+# 23. HTTP+SSE
+# =============================================================================================
+# The HTTP+SSE transport of 2024-11-05: each message is a POST, and all answers come on the stream
+# of one GET, whose first event names where to POST. A client falls back to it when a server
+# refuses the POST of an `initialize`. Spec: 2024-11-05 transports, HTTP with SSE.
+
+SSE_SIGNS = (400, 404, 405)              # statuses with which a server of 2024 may refuse a POST
+
+
+class SSETransport(SharedStream, HTTPTransport):
+    """Messages by the HTTP+SSE transport."""
+
+    name = "HTTP+SSE"
+    version = "2024-11-05"
+
+    def __init__(self, url: str, options: TransportOptions = TransportOptions()):
+        HTTPTransport.__init__(self, url, options)
+        SharedStream.__init__(self, url, options)         # `url` becomes that of the POSTs
+        self._opened = threading.Event()                  # or found not to be of this transport
+        self._fault: Optional[MCPKitError] = None
+        self.stream = Call(None, _ignore)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def open(self, waits: Timeouts) -> bool:
+        """Open the stream; return whether there is one.
+
+        Raises ProtocolError for a stream that is not of this transport.
+        """
+        self._waits = waits
+        self._thread.start()
+        self._opened.wait()                               # the thread keeps to the time limit
+        if self._fault is not None and self.stream.has_stream:
+            raise ProtocolError(f"a GET opens an event stream, but {self._fault}: this is "
+                                "not MCP")
+        return self.stream.has_stream
+
+    def _run(self) -> None:
+        """Read the stream to its end."""
+        try:
+                self._send(self.stream, "GET", None, {"Accept": STREAM_TYPE}, self._waits)
+        except MCPKitError as error:
+            self._fault = error
+        self._end(str(self._fault or "there was no event stream"))
+        self._opened.set()
+
+    def _read_stream(self, call: Call, response: HTTPResponse) -> Any:
+        parser = SSEParser(self.options.max_bytes)
+        for data in iter(response.read_some, b""):
+            self._heard = time.monotonic()
+            for event in parser.feed(data):
+                if self._opened.is_set():
+                    self._take(read_event_value(event))
+                    continue
+                self.url = find_endpoint(event, response.url)
+                # From here on the time limits are those of the requests.
+                response.connection.timeouts = build_waits(LISTEN_SECONDS)
+                self._opened.set()
+            response.size = response.came = 0             # the limit of bytes is that of an event
+        if not self._opened.is_set():
+            raise ProtocolError("it ended without the event endpoint")
+        unfinished = len(parser.close())
+        raise TransportError("connection: the server ended the event stream" + (
+            f"; {unfinished} bytes of an unfinished event were discarded" if unfinished else ""),
+            layer="http")
+
+    def exchange(self, message: dict, headers: Headers, waits: Timeouts,
+                 on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
+        """POST one message and wait for the answer to it on the stream."""
+        request_id = message.get("id") if "method" in message else None
+        # Neither a version nor a session had a header then.
+        headers = {"Accept": RPC_ACCEPT, "Content-Type": JSON_TYPE}
+        with self._expect(request_id) as answers:
+            sent = self._send(Call(), "POST", format_own(message), headers, waits)
+            if request_id is None or not 200 <= sent.status < 300:
+                return sent
+            started = time.monotonic()
+            value = self._wait(answers, waits)
+        data = format_message(value)
+        self.options.observe(Exchange("SSE", self.endpoint, {}, b"", None, {}, data[:NOTED_BYTES],
+                                      len(data), True, time.monotonic() - started, None))
+        return Incoming(sent.status, sent.headers, parse_answer(value, request_id), shorten(value))
+
+    def close(self) -> None:
+        """Close the stream, which ends the session."""
+        super().close()
+        if self._thread.ident is not None:
+            self._thread.join(2.0)
+
+
+def find_endpoint(event: SSEEvent, url: str) -> str:
+    """Return the URL to POST to that the first event on the stream of a URL names.
+
+    Raises ProtocolError if it names none, or one to which our credentials do not belong.
+    """
+    if event.event != "endpoint":
+        raise ProtocolError(f"its first event is {shorten(event.event)}, not endpoint")
+    endpoint = resolve_reference(url, event.data) if event.data.strip() else None
+    if endpoint is None:
+        raise ProtocolError("its event endpoint holds no URL to POST to: "
+                            f"{shorten(event.data) or '(nothing)'}")
+    if not is_same_origin(endpoint, url):
+        raise ProtocolError(f"its event endpoint names {shorten(endpoint)}, which is another "
+                            "origin, and nothing is sent there")
+    return endpoint
+
+
+def open_sse(transport: Any, refusal: Incoming, waits: Timeouts) -> Optional[SSETransport]:
+    """Return the HTTP+SSE transport of a server that refused a POST, None if it has none."""
+    error = refusal.response.error if refusal.response else None
+    if transport.shares_stream or refusal.status not in SSE_SIGNS or (
+            error is not None and error.code in MODERN_ERRORS):
+        return None
+    other = SSETransport(transport.endpoint, transport.options)
+    transport.calls["HTTP+SSE"] = other.stream            # so that closing it ends the wait
+    is_open = False
+    try:
+        is_open = other.open(waits)
+    except ProtocolError as error:
+        raise ProtocolError(f"{build_status_error(refusal)}; {error}") from None
+    finally:
+        transport.calls.pop("HTTP+SSE", None)
+        (transport if is_open else other).close()
+    return other if is_open else None
+
+
+FALLBACKS.append(open_sse)
+
+
+# =============================================================================================
 # 24. LOGIN
 # =============================================================================================
 # In: what a server that refuses us says, and the documents and answers it leads to. Out: whom to
@@ -13030,18 +12781,9 @@ def send_once(method: str, url: str, body: Optional[bytes], headers: Headers, se
     """
     if not is_http_url(url):
         raise ProtocolError(f"there is nothing to be reached at {shorten(url)}")
-    pool, waits = HTTPPool(network, LOGIN_BYTES), build_waits(seconds)
     headers = {"User-Agent": f"mcpkit/{__version__}", "Accept": JSON_TYPE, **headers}
-    response = None
-    try:
-        response = pool.send(method, url, headers, body, waits, [])
-        return response.status, response.headers, response.read_all()
-    except (OSError, MCPKitError) as error:
-        raise explain_transport_error(error, url, response, waits) from None
-    finally:
-        if response is not None:
-            pool.give_back(response)
-        pool.close()
+    with contextlib.closing(HTTPPool(network, LOGIN_BYTES)) as pool:
+        return pool.request(method, url, headers, body, build_waits(seconds))
 
 
 def parse_document(data: bytes) -> Optional[dict]:
@@ -13123,16 +12865,19 @@ class OAuth:
         with self._lock:
             return self._find(url) is not None
 
-    def build_headers(self, method: str, url: str) -> Headers:
-        """Return what to send with a request: nothing where no token is known for the endpoint."""
+    def authorize(self, method: str, url: str, endpoint: str) -> Headers:
+        """Return what to send with a request: nothing if no token is known for the endpoint.
+
+        `url` is where the request goes, perhaps by a redirect of the endpoint.
+        """
         with self._lock:
-            record = self._find(url)
+            record = self._find(endpoint)
             if record is None:
                 return {}
             if record.refresh_token and record.expires_at is not None and (
                     record.expires_at < time.time() + CLOCK_SKEW_SECONDS):
                 with contextlib.suppress(MCPKitError):        # the server will say what is wrong
-                    record = self._refresh(self._read_issuer(record.issuer), record, url)
+                    record = self._refresh(self._read_issuer(record.issuer), record, endpoint)
             headers = {"Authorization": record.authorization}
             if record.token_type == "DPoP":
                 headers["DPoP"] = self._prove(method, url, record.access_token)
@@ -13141,7 +12886,7 @@ class OAuth:
     def handle_challenge(self, url: str, answer: Incoming, sent: Headers) -> bool:
         """Do what the answer to a request asks of us; return whether to send it again.
 
-        `sent` is what `build_headers` gave. Raises MCPKitError where nothing can be done.
+        `sent` is what `authorize` gave. Raises MCPKitError where nothing can be done.
         """
         demand = read_demand(answer.headers)
         with self._lock:
@@ -14377,8 +14122,7 @@ class ServerUnderTest:
 
         Raises TransportError if there is no answer, Inapplicable when the time is used up.
         """
-        started, response, error = time.monotonic(), None, None
-        if started >= self.prober.waits.deadline:
+        if time.monotonic() >= self.prober.waits.deadline:
             raise Inapplicable("the time is used up: --timeout gives it more")
         waits = Timeouts(PROBE_SILENCE_SECONDS, self.prober.waits.deadline)
         own = {HEADER_PROTOCOL_VERSION: self.version,
@@ -14390,17 +14134,10 @@ class ServerUnderTest:
             for value in values if isinstance(values, list) else [values]:
                 if value is not None:             # a name that repeats is written in another case
                     sent[name.swapcase() if name in sent else name] = value
-        try:
-            response = self.pool.send(verb, self.url, sent, data or None, waits, [])
-            self.seen.append(read_raw_answer(response, enough))
-            return self.seen[-1]
-        except (OSError, MCPKitError) as caught:
-            error = explain_transport_error(caught, self.url, response, waits)
-            raise error from None
-        finally:
-            self.prober.note(build_exchange(verb, self.url, sent, data, response, started, error))
-            if response is not None:
-                self.pool.give_back(response)
+        self.seen.append(self.pool.request(
+            verb, self.url, sent, data or None, waits,
+            lambda response: read_raw_answer(response, enough), observe=self.prober.note))
+        return self.seen[-1]
 
     def read_pages(self, method: str) -> List[dict]:
         """Return the pages of a list, at most MAX_PROBE_PAGES; each is read once."""
@@ -14439,7 +14176,8 @@ def read_raw_answer(response: Any, enough: str) -> RawResponse:
         return seen._replace(body=response.read_all())
     while True:
         if not is_limited and (enough == "headers" or getattr(seen, enough)):
-            response.waits, is_limited = build_waits(PROBE_LISTEN_SECONDS), True
+            response.connection.timeouts = build_waits(PROBE_LISTEN_SECONDS)
+            is_limited = True
         try:
             data = response.read_some()
         except (socket.timeout, TransportError) as error:
@@ -15725,38 +15463,7 @@ add_options(
 # other but for what no reader needs: line ends of a body, how its JSON was laid out, its length.
 
 
-class Exchange(NamedTuple):
-    """One HTTP exchange or stdio message pair, as an observer sees it and a transcript keeps it.
-
-    The names of `headers` are in lower case, those of `request_headers` as they were sent, without
-    Host. On stdio, bodies are lines. `error` says why there is no answer, or not all of it.
-    """
-
-    method: str                    # of HTTP, or "stdio"
-    url: str
-    request_headers: Headers
-    request_body: bytes
-    status: Optional[int]
-    headers: Headers
-    answer: bytes                  # the first NOTED_BYTES of its body
-    size: int                      # bytes of it that were read
-    is_stream: bool
-    seconds: float
-    error: Optional[str]
-    notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
-    title: str = ""                # in a transcript, "" where it is the method
-
-
-NOTED_BYTES = 1024 * 1024               # of a body that an observer gets
 CLIENT_LEFT = "the client went away"    # the error of an exchange that is not the server's fault
-
-
-def find_json(data: bytes) -> Any:
-    """Return the JSON value in bytes, None when they are none."""
-    try:
-        return parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-    except ValueError:
-        return None
 
 
 def find_title_of(exchange: Exchange) -> str:
@@ -17225,21 +16932,18 @@ class HTTPSender:
         `take(response, data)` gets the head of the answer (with no data), and the pieces of its
         body as they come, until it returns True: that is enough.
         """
-        started, response, error = time.monotonic(), None, None
-        try:
-            response = self._pool.send(asked.method, asked.url, asked.request_headers,
-                                       asked.request_body or None, waits, [])
+        def read(response: Any) -> None:
             is_enough = take(response, b"")
             while not is_enough:
                 data = response.read_some()
                 is_enough = not data or take(response, data)
             response.finish()
-        except (OSError, MCPKitError) as caught:
-            error = explain_transport_error(caught, asked.url, response, waits)
-        finally:
-            if response is not None:
-                self._pool.give_back(response)
-        return complete_exchange(asked, response, started, error)
+
+        found: List[Exchange] = []
+        with contextlib.suppress(MCPKitError):
+            self._pool.request(asked.method, asked.url, asked.request_headers,
+                               asked.request_body or None, waits, read, observe=found.append)
+        return found[0]._replace(title=asked.title)
 
     def close(self) -> None:
         """Close the connections."""
@@ -17267,7 +16971,7 @@ class AnswerReader:
     def take(self, response: Any, data: bytes) -> bool:
         """Take in a piece of the answer; return whether that is enough."""
         self.response = response
-        if not is_stream(response):
+        if not response.is_stream:
             return False
         values = [find_json(event.data.encode("utf-8", "surrogatepass"))
                   for event in self._parser.feed(data)]
@@ -17336,10 +17040,9 @@ class HTTPTarget:
 
     def close(self) -> None:
         """Close the connections."""
-        for stream in self._open_streams:
-            hang_up(stream.reader.response)
-            stream.ended.wait(self._timeout)
         self._sender.close()
+        for stream in self._open_streams:
+            stream.ended.wait(self._timeout)
 
     def _find_waits(self) -> Timeouts:
         return Timeouts(self._timeout, self._deadline)
@@ -17402,8 +17105,8 @@ class StdioTarget:
         self._timeout, self._deadline = timeout, deadline
         self._messages: List[dict] = []
         self._on_messages: Callable = _ignore
-        self._transport = StdioTransport(command, MAX_ANSWER_BYTES, _ignore, self._take, _ignore,
-                                         env, cwd)
+        self._transport = StdioTransport(command, TransportOptions(on_message=self._take, env=env,
+                                                                   cwd=cwd))
 
     def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Optional[Exchange]:
         """Send a message and return the exchange that it makes, None where there is none."""
@@ -17841,7 +17544,7 @@ class Relay:
         if self._response is None:
             self._response = response
             self._held = self._build_head(response)
-            response.waits = self
+            response.connection.timeouts = self
         elif data:
             self._held += b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
         if self._is_chunked or len(self._held) > NOTED_BYTES:

@@ -5774,12 +5774,14 @@ RESET = object()           # among the parts of an answer: reset the connection
 class Peer:
     """A scripted HTTP server: `answer(asked)` gives the bytes, or an iterable of them, to send.
 
-    Each connection carries one request. `asked` keeps them all. With `tls`, an ssl.SSLContext, it
-    is an https server; with `tunnel` a proxy that answers itself in the tunnels that it opens.
+    Each connection carries one request, unless it `keeps` them. `asked` has all requests. With
+    `tls`, an ssl.SSLContext, it is an https server; with `tunnel` a proxy that answers itself in
+    the tunnels that it opens.
     """
 
-    def __init__(self, answer, tls=None, tunnel=None):
+    def __init__(self, answer, tls=None, tunnel=None, keeps=False):
         self.answer, self.asked, self.tls, self.tunnel = answer, [], tls, tunnel
+        self.keeps, self.connections = keeps, 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.origin = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
@@ -5806,6 +5808,7 @@ class Peer:
             if not self._is_open:
                 sock.close()
                 return
+            self.connections += 1
             threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock):
@@ -5819,28 +5822,34 @@ class Peer:
 
     def _serve_one(self, sock):
         with sock.makefile("rb") as data:
-            line = data.readline().decode().split()
-            if not line:
-                return                           # a client that went before it asked
-            headers = {}
-            for raw in iter(lambda: data.readline() or b"\r\n", b"\r\n"):
-                name, _, value = raw.decode().strip().partition(": ")
-                headers[name.lower()] = value
-            body = data.read(int(headers.get("content-length", 0)))
-            is_form = headers.get("content-type") == "application/x-www-form-urlencoded"
-            read = (lambda data: dict(urllib.parse.parse_qsl(data.decode()))) if is_form else (
-                json.loads)
-            asked = MockRequest(line[0], line[1], headers, read(body) if body else {})
-            self.asked.append(asked)
-            answer = self.answer(asked)
-            for part in [answer] if isinstance(answer, bytes) else answer:
-                if part is RESET:
-                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    return
-                sock.sendall(part)
-        if line[0] == "CONNECT" and self.tunnel is not None:
+            while self._answer_one(sock, data) and self.keeps:
+                pass
+        if self.tunnel is not None and self.asked and self.asked[-1].method == "CONNECT":
             with self.tunnel.wrap_socket(sock, server_side=True) as secured:
                 self._serve_one(secured)
+
+    def _answer_one(self, sock, data):
+        line = data.readline().decode().split()
+        if not line:
+            return False                     # a client that went before it asked
+        headers = {}
+        for raw in iter(lambda: data.readline() or b"\r\n", b"\r\n"):
+            name, _, value = raw.decode().strip().partition(": ")
+            headers[name.lower()] = value
+        body = data.read(int(headers.get("content-length", 0)))
+        is_form = headers.get("content-type") == "application/x-www-form-urlencoded"
+        read = (lambda data: dict(urllib.parse.parse_qsl(data.decode()))) if is_form else (
+            json.loads)
+        asked = MockRequest(line[0], line[1], headers, read(body) if body else {})
+        self.asked.append(asked)
+        answer = self.answer(asked)
+        for part in [answer] if isinstance(answer, bytes) else answer:
+            if part is RESET:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            if part in (RESET, CLOSE):
+                return False
+            sock.sendall(part)
+        return True
 
     @property
     def methods(self):
@@ -5953,175 +5962,118 @@ def test_the_probe_tells_of_a_redirect_that_it_followed(pong):
 
 # ---- connections
 
-class ScriptedSocket:
-    """A socket that gives what it is told to, piece by piece, and refuses what is sent if told to."""
-
-    def __init__(self, *pieces, refuses=None):
-        self.pieces, self.refuses = list(pieces), refuses
-        self.is_closed = False
-
-    def settimeout(self, seconds):
-        pass
-
-    def sendall(self, data):
-        if self.refuses is not None:
-            raise self.refuses
-
-    def recv(self, size):
-        return self.pieces.pop(0) if self.pieces else b""
-
-    def close(self):
-        self.is_closed = True
+class CLOSE:
+    """Among the parts of an answer: the connection ends here."""
 
 
-WAY = mcpkit.Route("http", "h", 80, None)
+CONTENT = b'{"jsonrpc":"2.0","id":2,"result":{"ok":1}}'
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+SIZED = OK + b"Content-Length: %d\r\n" % len(CONTENT)
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"
+CHUNKS = b"5\r\n" + CONTENT[:5] + b"\r\n%x;x=1\r\n" % len(CONTENT[5:]) + CONTENT[5:] + b"\r\n0\r\n"
+IN_HTTP = "does not answer in HTTP: "
 
-
-def exchange(*pieces, method="POST", **options):
-    """Send a request on a connection that gives these pieces; return response, body, connection."""
-    sock = ScriptedSocket(*pieces, **options)
-    connection = mcpkit.Connection(sock, WAY)
-    waits = mcpkit.build_waits(WAIT)
-    connection.send(b"", waits)
-    response = mcpkit.HTTPResponse("http://h/", method, connection.read_head(waits), connection,
-                                   WAY, waits, 1000)
-    return response, response.read_all(), connection
-
-
-OK_AB = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"
-
-
-@table("is_kept, body, data", {
-    "a length": (True, b"ab", OK_AB), "no body": (True, b"", b"HTTP/1.1 204 No\r\n\r\n"),
-    "chunks": (True, b"ab", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
-    "no length": (False, b"ab", b"HTTP/1.1 200 OK\r\n\r\nab"),
-    "close": (False, b"ab", b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab"),
-    "HTTP 1.0": (False, b"ab", b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nab"),
-    "HTTP 1.0, kept": (True, b"ab", b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n"
-                                    b"Content-Length: 2\r\n\r\nab"),
-    "chunks and a length": (False, b"ab", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"
-                            b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
-    "chunks of HTTP 1.0": (False, b"ab", b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n"
-                           b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
-    "heads that only announce": (True, b"ab", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\n"
-                                              b"Link: x\r\n\r\n" + OK_AB),
-})
-def test_a_connection_is_used_again_only_when_both_ends_know_where_the_next_answer_begins(
-        is_kept, body, data):
-    for pieces in ([data], [data[at:at + 1] for at in range(len(data))]):
-        response, seen, _ = exchange(*pieces)
-        assert (response.leaves_connection, seen) == (is_kept, body)
-
-
-def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        connection = mcpkit.Connection(ours, WAY)
-        assert connection.is_quiet
-        theirs.sendall(OK_AB)
-        assert not connection.is_quiet
-        assert connection.receive(mcpkit.build_waits(WAIT)) == OK_AB and connection.is_quiet
-        connection.put_back(b"b")
-        assert not connection.is_quiet and connection.receive(None) == b"b"
-        theirs.close()
-        assert not connection.is_quiet
-
-
-@table("words, data", {
-    "nothing": ("connection: h:80 closed the connection without an answer", b""),
-    "a head that is cut": ("does not answer in HTTP: the head of its answer does not end",
-                           b"HTTP/1.1 200 OK\r\nA: 1"),
-    "a body that is cut": ("connection: h:80 closed the connection inside its answer", OK_AB[:-1]),
+ANSWERS_ON_THE_WIRE = {          # whether the connection is used again, or what the error says
+    "a length": (True, SIZED + b"\r\n" + CONTENT),
+    "a length twice": (True, SIZED + SIZED[len(OK):] + b"\r\n" + CONTENT),
+    "lines that end with LF": (True, SIZED.replace(b"\r", b"") + b"\n" + CONTENT),
+    "a folded line": (True, SIZED + b"X: a\r\n b\r\n\r\n" + CONTENT),
+    "chunks, extensions, trailers": (True, CHUNKED + b"\r\n" + CHUNKS + b"X: 1\r\n\r\n"),
+    "no length": (False, OK + b"\r\n" + CONTENT, CLOSE),
+    "close": (False, SIZED + b"Connection: close\r\n\r\n" + CONTENT),
+    "HTTP 1.0": (False, SIZED.replace(b"1.1", b"1.0") + b"\r\n" + CONTENT),
+    "HTTP 1.0, kept": (True, SIZED.replace(b"1.1", b"1.0") + b"Connection: Keep-Alive\r\n\r\n"
+                       + CONTENT),
+    "chunks of HTTP 1.0": (False, CHUNKED.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\n\r\n"
+                           + CHUNKS + b"\r\n"),
+    "chunks and a length": (False, CHUNKED + b"Content-Length: 3\r\n\r\n" + CHUNKS + b"\r\n"),
+    "heads that only announce": (True, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\n"
+                                 b"Link: x\r\n\r\n" + SIZED + b"\r\n" + CONTENT),
+    "more than was asked for": (False, SIZED + b"\r\n" + CONTENT + SIZED + b"\r\n" + CONTENT),
+    "a body after 204": ("HTTP 204", b"HTTP/1.1 204 No\r\nContent-Length: 2\r\n\r\n"),
+    "a body after 304": ("HTTP 304", b"HTTP/1.1 304 No\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    "a protocol that is switched": ("HTTP 101", b"HTTP/1.1 101 Switching\r\n\r\nab"),
+    "nothing": ("closed the connection without an answer", b"", CLOSE),
+    "a head that is cut": (IN_HTTP + "the head of its answer does not end", SIZED, CLOSE),
+    "a body that is cut": ("closed the connection inside its answer",
+                           SIZED + b"\r\n" + CONTENT[:-1], CLOSE),
     "chunks that are cut": ("closed the connection inside its answer",
-                            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"),
-    "a bad chunk": ("http: h:80 does not answer in HTTP: a chunk size is malformed",
-                    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
-    "a bad length": ("its Content-Length is -1", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
-    "another protocol": ("does not answer in HTTP: SSH-2.0-x", b"SSH-2.0-x\r\n"),
-    "a head without end": ("the head of its answer does not end",
-                           b"HTTP/1.1 200 OK\r\n" + b"A: " + b"1" * 300_000),
-    "promises without end": ("does not answer in HTTP: .* bytes say only that an answer is to come",
-                             b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000),
-})
-def test_what_is_wrong_with_an_answer_is_said_in_one_line(words, data):
-    with pytest.raises(TransportError, match=words) as caught:
-        exchange(data)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
-
-
-HEAD_OK = b"HTTP/1.1 200 OK\r\n"
-CHUNKED_HEAD = HEAD_OK + b"Transfer-Encoding: chunked\r\n"
-ANSWERS_ON_THE_WIRE = {         # (status, body, whether the connection is kept), or an error's words
-    "a coding and a length before it": ((200, b"ab", False), HEAD_OK + b"Content-Length: 9\r\n"
-                                        b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"),
-    "lengths that agree": ((200, b"ab", True), HEAD_OK + b"Content-Length: 2\r\n"
-                           b"Content-Length: 2\r\n\r\nab"),
-    "lengths that differ": ("its Content-Length is 2, 3", HEAD_OK + b"Content-Length: 2\r\n"
-                            b"Content-Length: 3\r\n\r\nab"),
-    **{f"a length of {length}": ("its Content-Length is", HEAD_OK + (
+                            CHUNKED + b"\r\n" + CHUNKS[:-3], CLOSE),
+    "a bad chunk": (IN_HTTP + "a chunk size is malformed", CHUNKED + b"\r\nzz\r\n"),
+    "lengths that differ": (IN_HTTP + "its Content-Length is", SIZED + b"Content-Length: 3\r\n\r\n"
+                            + CONTENT),
+    **{f"a length of {length}": (IN_HTTP + "its Content-Length is", OK + (
         f"Content-Length: {length}\r\n\r\nab").encode("latin-1"))
        for length in ("+2", "-2", "2_0", "0x2", "2;", "\xb2", "2 2", "9" * 19)},
-    "an unknown coding": ("its Transfer-Encoding is gzip", HEAD_OK
-                          + b"Transfer-Encoding: gzip\r\n\r\n"),
-    "a coding twice": ("its Transfer-Encoding is chunked, chunked",
-                       CHUNKED_HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    "trailers and extensions": ((200, b"ab", True), CHUNKED_HEAD
-                                + b"\r\n2;x=1\r\nab\r\n0;y\r\nX: 1\r\n\r\n"),
-    "lines that end with LF": ((200, b"ab", True), OK_AB.replace(b"\r\n", b"\n")),
-    "a chunk size with a sign": ("a chunk size is malformed", CHUNKED_HEAD
-                                 + b"\r\n+2\r\nab\r\n0\r\n\r\n"),
-    "a chunk too long": ("longer than its size says", CHUNKED_HEAD + b"\r\n1\r\nab\r\n0\r\n\r\n"),
-    "a bad trailer": ("a trailer is malformed", CHUNKED_HEAD + b"\r\n0\r\nHTTP/1.1 200 OK\r\n\r\n"),
-    "a space before a colon": ("a header line is malformed", HEAD_OK
-                               + b"Content-Length : 2\r\n\r\nab"),
-    "a NUL in a value": ("a header line is malformed", HEAD_OK + b"X: \0\r\n\r\nab"),
-    "a bare CR in a value": ("a header line is malformed", HEAD_OK + b"X: a\rb\r\n\r\nab"),
-    "a body after 204": ((204, b"", True), b"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n"),
-    "a body after 304": ((304, b"", True),
-                         b"HTTP/1.1 304 Not\r\nTransfer-Encoding: chunked\r\n\r\n"),
-    "an answer that goes on": ((200, b"ab", False), HEAD_OK + b"\r\nab"),
-    "a protocol that is switched": ((101, b"ab", False), b"HTTP/1.1 101 Switching\r\n\r\nab"),
-    "too much": ("larger than 1,000 bytes", HEAD_OK + b"\r\n" + b"a" * 1001),
-    "too much, in chunks": ("larger than 1,000 bytes", CHUNKED_HEAD + b"\r\n"
-                            + b"1\r\na\r\n" * 1001),
-    "another version": ("does not answer in HTTP", b"HTTP/2 200\r\n\r\n"),
-    "no status": ("does not answer in HTTP", b"HTTP/1.1 0200 OK\r\n\r\n"),
-    "the mark of a text": ("does not answer in HTTP", b"\xef\xbb\xbf" + OK_AB),
-    "an empty line before": ("does not answer in HTTP", b"\r\n" + OK_AB),
+    "an unknown coding": (IN_HTTP + "its Transfer-Encoding is gzip",
+                          OK + b"Transfer-Encoding: gzip\r\n\r\n"),
+    "a coding twice": (IN_HTTP + "its Transfer-Encoding is chunked, chunked",
+                       CHUNKED + CHUNKED[len(OK):] + b"\r\n" + CHUNKS),
+    "a space before a colon": (IN_HTTP + "a header line is malformed",
+                               OK + b"Content-Length : 2\r\n\r\nab"),
+    "a NUL in a value": (IN_HTTP + "a header line is malformed", SIZED + b"X: \0\r\n\r\n" + CONTENT),
+    "another protocol": (IN_HTTP + "SSH-2.0-x", b"SSH-2.0-x\r\n"),
+    "another version": (IN_HTTP, b"HTTP/2 200\r\n\r\n"),
+    "an empty line before": (IN_HTTP, b"\r\n" + SIZED + b"\r\n" + CONTENT),
+    "a head without end": (IN_HTTP, OK + b"A: " + b"1" * 300_000),
+    "promises without end": (IN_HTTP + "the head of its answer does not end",
+                             b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000),
+    "too much": ("larger than 9,000 bytes", OK + b"\r\n" + b" " * 9_001, CLOSE),
+    "too much, in chunks": ("larger than 9,000 bytes", CHUNKED + b"\r\n" + b"1\r\n \r\n" * 9_001),
 }
 
 
-@table("outcome, data", ANSWERS_ON_THE_WIRE)
-def test_an_answer_is_the_same_however_it_is_cut(outcome, data):
-    pieces = cut_everywhere(data) if len(data) < 500 else ([data], [data[:99], data[99:]])
-    for parts in (tuple(filter(None, each)) for each in pieces):
-        if isinstance(outcome, str):
-            with pytest.raises(MCPKitError, match=outcome):
-                exchange(*parts)
-        else:
-            response, body, _ = exchange(*parts)
-            assert (response.status, body, response.leaves_connection) == outcome
+@cases(ANSWERS_ON_THE_WIRE)
+def test_an_answer_is_the_same_however_it_is_cut(case):
+    outcome, data, *end = case
+    pieces = [[data], [data[at:at + 1] for at in range(len(data))], [data[:40], data[40:]]]
+    for parts in pieces if len(data) < 500 else pieces[::2]:
+        with Peer(lambda asked: legacy_peer(asked, x_y=lambda asked: [*parts, *end]),
+                  keeps=True) as peer:
+            with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=9000) as client:
+                if isinstance(outcome, str):
+                    with pytest.raises(MCPKitError, match=re.escape(outcome)) as caught:
+                        client.request("x/y")
+                    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+                else:
+                    assert client.request("x/y") == {"ok": 1}
+                    assert client.list_tools() == []
+                    assert peer.connections == (3 if outcome else 4)
 
 
-@pytest.mark.parametrize("name", ["trailers and extensions", "lengths that agree"])
-def test_an_answer_that_ends_too_early_is_an_error_wherever_it_ends(name):
-    outcome, data = ANSWERS_ON_THE_WIRE[name]
-    for end in range(len(data)):
-        with pytest.raises(TransportError):
-            exchange(*[data[:end]] if end else [])
+@pytest.mark.parametrize("method, error", [("tools/list", None), ("tools/call", "without an answer")])
+def test_only_what_may_be_repeated_is_sent_again_when_a_kept_connection_turns_out_dead(method, error):
+    def answer(asked):
+        if asked.message.get("method") == method and next(count) == 1:
+            return [CLOSE]                       # after the request came, and before any answer
+        return [OK + b"Content-Length: %d\r\n\r\n%s" % (len(body), body) for body in [json.dumps(
+            result(asked, {"tools": [], "content": []})).encode()]]
 
-
-def test_what_follows_an_answer_is_not_taken_for_the_next_one():
-    for outcome, data in ANSWERS_ON_THE_WIRE.values():
-        if not isinstance(outcome, str) and outcome[2]:
-            response, body, connection = exchange(data + OK_AB)
-            assert body == outcome[1] and not connection.is_quiet
+    count = itertools.count()
+    with Peer(lambda asked: legacy_peer(asked, tools_list=answer, tools_call=answer),
+              keeps=True) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        client.request(method)
+        with (contextlib.nullcontext() if error is None else
+              pytest.raises(TransportError, match=error)):
+            client.request(method)
+    assert peer.methods.count(method) == (3 if error is None else 2)
 
 
 def test_who_answers_before_it_has_read_everything_is_heard():
-    response, body, _ = exchange(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno",
-                                 refuses=BrokenPipeError())
-    assert (response.status, body) == (413, b"no")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            sock, _ = listener.accept()
+            with sock:
+                sock.recv(1000)
+                sock.sendall(http_answer(b"no", "413 Too Large", "text/plain"))
+                sock.shutdown(socket.SHUT_WR)
+                while sock.recv(65536):
+                    pass
+
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(ProtocolError, match="HTTP 413, text/plain: no"):
+            Client(f"http://127.0.0.1:{listener.getsockname()[1]}/", era="legacy", timeout=WAIT,
+                   client_info={"name": "x" * 5_000_000, "version": "1"}).connect()
 
 
 # ---- proxies
@@ -6380,26 +6332,12 @@ def test_a_key_that_is_encrypted_is_refused_and_nobody_is_asked_for_its_password
         mcpkit.build_tls_context(network)
 
 
-def test_garbage_is_no_certificate_and_raises_nothing_else(certificates):
-    data = ssl.PEM_cert_to_DER_cert(pathlib.Path(certificates.path("other.pem")).read_text())
-    whole = mcpkit.parse_certificate(data)
-    assert whole[:2] == ("CN=other", "CN=Test CA, O=Tests")
-    assert whole.names == "other.example, more.example"
-    choose = random.Random(3)
-    for _ in range(2000):
-        broken = bytearray(data[:choose.randrange(len(data))])
-        for _ in range(choose.randrange(4) if broken else 0):
-            broken[choose.randrange(len(broken))] = choose.randrange(256)
-        with contextlib.suppress(ValueError, IndexError):
-            mcpkit.parse_certificate(bytes(broken))
-
-
 def test_a_certificate_with_an_odd_name_is_described_all_the_same(certificates):
     certificates.sign("odd", "/CN=odd", "DER:30:0c:87:05:01:02:03:04:05:82:03:61:2e:62")
     with Peer(legacy_peer, tls=certificates.server("odd.pem")) as peer:
         report = mcpkit.probe(peer.url, network=mcpkit.Network(insecure=True))
     layer = next(layer for layer in report["layers"] if layer["name"] == "tls")
-    assert layer["status"] == "note" and "for CN=odd" in layer["message"]
+    assert layer["status"] == "note" and ", issued by CN=Test CA" in layer["message"]
 
 
 # ---- addresses, and the limits of every wait
@@ -6526,16 +6464,6 @@ def test_a_compressed_answer_keeps_the_limits(body, kind, words, kind_of_body):
         with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=200_000) as client:
             with pytest.raises(kind, match=words):
                 client.request("x/y")
-
-
-def test_of_a_compressed_answer_that_holds_nothing_no_more_is_read_than_the_limit():
-    sock = ScriptedSocket(HEAD_OK + b"Content-Encoding: gzip\r\n\r\n", *[compress(b"")] * 1000)
-    connection, waits = mcpkit.Connection(sock, WAY), mcpkit.build_waits(WAIT)
-    response = mcpkit.HTTPResponse("http://h/", "POST", connection.read_head(waits), connection, WAY,
-                                   waits, 1000)
-    with pytest.raises(ProtocolError, match="larger than 1,000 bytes"):
-        response.read_all()
-    assert len(sock.pieces) > 900
 
 
 def test_a_coding_that_nobody_asked_for_is_named():
@@ -7786,7 +7714,7 @@ def test_an_old_server_tells_of_changes_on_its_one_stream():
 @table("kind, words, parts", {
     "an end": (TransportError, "the server ended the event stream", [b": bye\n\n", None]),
     "an end inside an event": (TransportError, "9 bytes of an unfinished", [b"data: {}\n", None]),
-    "no JSON": (TransportError, "an event of the stream is no JSON", [b"data: {\n\n"]),
+    "no JSON": (TransportError, "an event of the stream is not JSON", [b"data: {\n\n"]),
     "an event that is too large": (TransportError, "200,000|larger|longer", [b":" * 300_000]),
     "a wrong id": (TransportError, "no answer for 0.5 s", [
         event({"jsonrpc": "2.0", "id": "x", "result": {}})]),
@@ -16390,14 +16318,11 @@ def fuzz_requests(data):
 
 def fuzz_answers(data):
     def read(pieces):
-        try:
-            response, body, connection = exchange(*filter(None, pieces))
-            return response.status, body, response.leaves_connection
-        except MCPKitError:
-            return "refused"
+        with Peer(lambda asked: [*pieces, CLOSE]) as peer:
+            answer = find_error(Client(peer.url, timeout=WAIT).get)
+            return type(answer) if isinstance(answer, Exception) else answer
 
-    whole, *others = read_in_ways(read, data)
-    assert all(other == whole for other in others)
+    assert read([data]) == read([data[at:at + 1] for at in range(len(data))])
 
 
 def fuzz_stream(data):
@@ -16529,8 +16454,9 @@ JSON_PIECES = [b"{", b"}", b"[", b"]", b'"', b":", b",", b"1", b"-", b"e9", b"nu
 # By target: what makes its bytes, of which `make test` tries so many.
 FUZZ_TARGETS = {
     "json": (fuzz_json, 3000, JSON_PIECES), "requests": (fuzz_requests, 200, HEAD_PIECES),
-    "answers": (fuzz_answers, 1500, [
-        OK_AB, b"HTTP/1.1 200 OK\r\n", CHUNKED_HEAD, b"Content-Length: 2\r\n", b"\r\n", b"\n",
+    "answers": (fuzz_answers, 200, [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n", b"Content-Length: 2\r\n", b"\r\n", b"\n",
         b"2\r\nab\r\n", b"0\r\n\r\n", b"X: y\r\n", b" ", b"HTTP/1.1 100 Continue\r\n\r\n", b"\0",
         b"ab", b"Connection: close\r\n", b"Content-Encoding: gzip\r\n", compress(b"ab")]),
     "stream": (fuzz_stream, 800, [
