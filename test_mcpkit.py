@@ -5824,7 +5824,7 @@ class Peer:
         with sock.makefile("rb") as data:
             while self._answer_one(sock, data) and self.keeps:
                 pass
-        if self.tunnel is not None and self.asked and self.asked[-1].method == "CONNECT":
+        if self.tunnel is not None and not isinstance(sock, ssl.SSLSocket):
             with self.tunnel.wrap_socket(sock, server_side=True) as secured:
                 self._serve_one(secured)
 
