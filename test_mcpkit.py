@@ -6901,6 +6901,28 @@ def state():
 '''
 
 
+@contextlib.contextmanager
+def run_server(*command):
+    """Run a server whose first line names its URL; yield the URL, then end the child."""
+    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
+    watchdog = threading.Timer(3 * WAIT, child.kill)
+    watchdog.start()
+    try:
+        match = re.search(r"http://\S+", child.stdout.readline())
+        watchdog.cancel()
+        assert match, f"{command} did not start"
+        yield match.group()
+    finally:
+        watchdog.cancel()
+        child.terminate()
+        try:
+            child.wait(10.0)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait(10.0)
+        child.stdout.close()
+
+
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 @pytest.mark.parametrize("carrier", ["HTTP", "stdio"])
 def test_a_client_answers_listens_and_is_told_alike_everywhere(era, carrier, tmp_path):
@@ -15060,20 +15082,21 @@ else:
 @pytest.mark.parametrize("status, code", [("SUCCESS", 0), ("WARNING", 1), ("FAILURE", 1)])
 def test_the_gate_judges_scored_and_unscored_scenarios_alike(side, name, status, code, tmp_path):
     (tmp_path / "suite.py").write_text(FAKE_SUITE.replace("EXTRA", status))
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / ".ci" / "conformance.py"), side,
-         "--suite", f"'{sys.executable}' '{tmp_path / 'suite.py'}'", "--revision", "2026-07-28",
-         "--output", str(tmp_path / "out")], capture_output=True, text=True, timeout=WAIT)
-    assert (ran.returncode, ran.stderr) == (code, "")
-    assert (f"2026-07-28 {name}: {status} one: because" in ran.stdout) == bool(code)
-    assert ran.stdout.splitlines()[-1].split() == [
+    found, output, errors = run_child(
+        sys.executable, "-W", "error", str(ROOT / ".ci" / "conformance.py"), side,
+        "--suite", f"'{sys.executable}' '{tmp_path / 'suite.py'}'", "--revision", "2026-07-28",
+        "--output", str(tmp_path / "out"))
+    assert (found, errors) == (code, "")
+    assert (f"2026-07-28 {name}: {status} one: because" in output) == bool(code)
+    assert output.splitlines()[-1].split() == [
         side, "2026-07-28", "1/1", "0/1" if code else "1/1"]
 
+
+# ---- peers: python-sdk and FastMCP, each with a server and a client
 
 PEERS = {"python-sdk": "sdk/bin/python", "FastMCP": "fastmcp/bin/python"}
 PEERS_FOLDER = os.path.abspath(os.environ.get("MCPKIT_PEERS", "no folder"))
 PEER_SECONDS = 60.0                    # no wait for a peer is longer
-
 needs_peers = pytest.mark.skipif(
     not all(os.access(os.path.join(PEERS_FOLDER, path), os.X_OK) for path in PEERS.values()),
     reason="MCPKIT_PEERS names no folder with sdk/bin/python and fastmcp/bin/python")
@@ -15082,7 +15105,6 @@ each_peer = pytest.mark.parametrize("peer", PEERS)
 # Each kind of character that JSON, lines, event streams or headers could stumble over.
 ODD_TEXT = "Gr\u00fc\u00dfe \U0001f600 \u2028 \u0085 \r\n\t \x00 \" \\ data: {}"
 ODD_NAME = "gr\u00f6\u00dfe \u4e16"
-
 Eras = collections.namedtuple("Eras", "legacy modern")          # what is wanted in which era
 
 
@@ -15117,28 +15139,6 @@ def run_child(*command):
     return done.returncode, done.stdout, done.stderr
 
 
-@contextlib.contextmanager
-def run_server(*command):
-    """Run a server whose first line names its URL; yield the URL, then end the child."""
-    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
-    watchdog = threading.Timer(PEER_SECONDS, child.kill)
-    watchdog.start()
-    try:
-        match = re.search(r"http://\S+", child.stdout.readline())
-        watchdog.cancel()
-        assert match, f"{command} did not start"
-        yield match.group()
-    finally:
-        watchdog.cancel()
-        child.terminate()
-        try:
-            child.wait(10.0)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait(10.0)
-        child.stdout.close()
-
-
 class Peers:
     """The peers' scripts, their HTTP servers, and what came of each talk; made at first use."""
 
@@ -15158,6 +15158,13 @@ class Peers:
         options = json.dumps(APP_OPTIONS.get(transport, transport))
         return self.stack.enter_context(run_server(*self.command(peer, "peer_server.py", options)))
 
+    def talk_to(self, peer, mode, target, steps):
+        """Return what a peer's client gets from a target, by step."""
+        code, output, errors = run_child(
+            *self.command(peer, "peer_client.py", json.dumps([mode, target, steps])))
+        assert code == 0, errors[-3000:]
+        return json.loads(output)
+
     @functools.lru_cache(maxsize=None)
     def talk(self, hold, peer, transport, era):
         """Return what came of a talk, by case; of one that failed, its error in each case."""
@@ -15173,16 +15180,12 @@ def peers(tmp_path_factory):
         yield Peers(tmp_path_factory.mktemp("interop"), stack)
 
 
-# ---- a peer's client and our servers
-
 # Does what it is told, in the words of the peer's own Client, and prints what came of it.
 PEER_CLIENT = '''
 import asyncio, json, sys
 import mcp_types as types
 
-FILLED_IN = {"item": "pen", "color": "blue", "day": "2024-02-29", "extras": ["bow"], "one": "b",
-             "titled": "b", "named": "b", "several": ["a", "b"], "titled_several": ["b"]}
-CAN_SAMPLE = types.SamplingCapability(tools=types.SamplingToolsCapability())
+FILLED_IN = {"item": "pen", "color": "blue", "day": "2024-02-29", "one": "b", "several": ["a"]}
 ROOTS = [types.Root(uri="file:///work", name="work")]
 
 async def on_log(params):
@@ -15202,16 +15205,10 @@ async def on_elicit(params):
 async def on_sample(params):
     last = params.messages[-1].content
     last = last[0] if isinstance(last, list) else last
-    facts["asked"].append(plain(params))
-    if getattr(last, "text", "") == "refuse":
+    if last.text == "refuse":
         return types.ErrorData(code=-1, message="User rejected sampling request")
-    if params.tools and last.type == "text":
-        return types.CreateMessageResultWithTools(
-            role="assistant", model="peer", stop_reason="toolUse", content=[types.ToolUseContent(
-                type="tool_use", id="use1", name="look", input={"at": "Paris"})])
-    text = last.content[0].text if last.type == "tool_result" else "Paris"
     return types.CreateMessageResult(role="assistant", model="peer", content=types.TextContent(
-        type="text", text=text))
+        type="text", text="Paris"))
 
 async def on_roots(context):
     return types.ListRootsResult(roots=ROOTS)
@@ -15219,7 +15216,7 @@ async def on_roots(context):
 try:
     from fastmcp import Client
     from fastmcp.client.transports import StdioTransport
-    options = {"log_handler": on_log, "roots": ROOTS, "sampling_capabilities": CAN_SAMPLE,
+    options = {"log_handler": on_log, "roots": ROOTS,
                "elicitation_handler": lambda message, kind, params, context: on_elicit(params),
                "sampling_handler": lambda messages, params, context: on_sample(params)}
     progress_name, seconds_name = "progress_handler", "timeout"
@@ -15229,8 +15226,7 @@ except ImportError:
     from mcp import Client, StdioServerParameters
     options = {"logging_callback": on_log, "log_level": "debug", "list_roots_callback": on_roots,
                "elicitation_callback": lambda context, params: on_elicit(params),
-               "sampling_callback": lambda context, params: on_sample(params),
-               "sampling_capabilities": CAN_SAMPLE}
+               "sampling_callback": lambda context, params: on_sample(params)}
     progress_name, seconds_name = "progress_callback", "read_timeout_seconds"
     def start(command):
         return StdioServerParameters(command=command[0], args=command[1:])
@@ -15266,21 +15262,25 @@ async def talk(mode, target, steps):
         facts = {"version": client.protocol_version, "logs": [], "progress": [], "asked": []}
         return {case: await take(client, *words) for case, words in steps}
 
-async def main(mode, talks):
-    return [await talk(mode, *words) for words in talks]
-
-print(json.dumps(asyncio.run(main(*json.loads(sys.argv[1])))))
+print(json.dumps(asyncio.run(talk(*json.loads(sys.argv[1])))))
 '''
 
-WORKSHOP = '''
-import threading
-from typing import List, TypedDict
-from mcpkit import Context, Server
-server = Server("workshop", instructions="Work slowly.", sessions=True, page_size=2)
-ended, ends = threading.Event(), []
+# ---- a peer's client and our server
 
-class Done(TypedDict):
-    done: int
+WORKSHOP = '''
+import dataclasses, datetime, enum, threading
+from typing import List, TypedDict
+from mcpkit import Context, Elicitation, Roots, Sampling, Server
+server = Server("workshop", instructions="Work slowly.", sessions=True, page_size=3)
+ended, ends = threading.Event(), []
+Done = TypedDict("Done", {"done": int})
+Shade = enum.Enum("Shade", {"RED": "red", "BLUE": "blue"})
+
+@dataclasses.dataclass
+class Order:
+    item: str
+    color: Shade = Shade.RED
+    day: datetime.date = datetime.date(2024, 1, 1)
 
 @server.tool
 def work(steps: int, ctx: Context) -> Done:
@@ -15295,8 +15295,8 @@ def squares(count: int) -> List[int]:
     return [number * number for number in range(count)]
 
 @server.tool(name="NAME", mime_type="image/png")
-def picture():
-    return ["a dot", b"png"]
+def picture(text: str = ""):
+    return [text, b"png"]
 
 @server.tool
 def linger(ctx: Context):
@@ -15311,13 +15311,37 @@ def find_end():
     ended.wait(10.0)
     return ends[0]
 
+@server.tool
+def order(ctx: Context) -> dict:
+    bought = ctx.elicit("What shall it be?", Order).content
+    return {"order": bought, "weekday": f"{bought.day:%A}"}
+
+@server.tool
+def insist(ctx: Context) -> str:
+    return ctx.elicit("Would you decline?", Order).action + ctx.elicit("Sure?").action + (
+        ctx.elicit("Log in", url="https://example.com/login").action)
+
+@server.tool
+def capital(question: str, ctx: Context) -> str:
+    return ctx.sample(question, max_tokens=9, system_prompt="Be brief")["content"]["text"]
+
+@server.tool
+def everything(ctx: Context) -> str:
+    found = ctx.ask({"order": Elicitation("What?", Order), "city": Sampling("Where?"),
+                     "folders": Roots()})
+    return f"{found['order'].content.item}, {found['city']['model']}, {found['folders'][0]['name']}"
+
+@server.tool
+def haggle(ctx: Context) -> str:
+    return "".join(ctx.elicit(f"Offer {round}", Order).content.item for round in range(3))
+
 @server.resource("work://logo", mime_type="image/png")
 def logo():
     return b"png"
 
 @server.resource("work://{year}/{name}", mime_type="application/json")
-def report(year: int, name: str):
-    return {"year": year, "name": name}
+def report(year: int, name: str, ctx: Context):
+    return {"year": year, "name": name, "item": ctx.elicit("Which one?", Order).content.item}
 
 @server.prompt
 def plan(topic: str, steps: int = 3):
@@ -15328,213 +15352,78 @@ def topics(value):
     return [topic for topic in ("tea", "toast") if topic.startswith(value)]
 '''.replace("NAME", ODD_NAME)
 
-ASKING = '''
-import dataclasses, datetime, enum
-from typing import List, Literal
-from mcpkit import Context, Elicitation, Roots, Sampling, Server
-server = Server("asking", sessions=True)
-
-class Shade(enum.Enum):
-    RED = "red"
-    BLUE = "blue"
-
-@dataclasses.dataclass
-class Order:
-    item: str
-    color: Shade = Shade.RED
-    count: int = 1
-    day: datetime.date = datetime.date(2024, 1, 1)
-    extras: List[Literal["bag", "bow"]] = dataclasses.field(default_factory=list)
-
-AB = [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]
-CHOICES = {"type": "object", "properties": {
-    "one": {"type": "string", "enum": ["a", "b"], "default": "a"},
-    "titled": {"type": "string", "oneOf": AB, "default": "a"},
-    "named": {"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]},
-    "several": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
-    "titled_several": {"type": "array", "items": {"anyOf": AB}, "minItems": 1, "maxItems": 2}}}
-LOOK = {"name": "look", "inputSchema": {"type": "object", "properties": {"at": {"type": "string"}}}}
-
-@server.tool
-def order(ctx: Context) -> dict:
-    bought = ctx.elicit("What shall it be?", Order).content
-    return {"order": bought, "weekday": f"{bought.day:%A}"}
-
-@server.tool
-def choose(ctx: Context) -> dict:
-    return ctx.elicit("Which?", CHOICES).content
-
-@server.tool
-def insist(ctx: Context) -> str:
-    return ctx.elicit("Would you decline?", Order).action + ctx.elicit("Sure?").action
-
-@server.tool
-def visit(ctx: Context) -> str:
-    return ctx.elicit("Log in", url="https://example.com/login").action
-
-@server.tool
-def capital(question: str, ctx: Context) -> str:
-    return ctx.sample(question, max_tokens=9, system_prompt="Be brief")["content"]["text"]
-
-@server.tool
-def look_up(ctx: Context) -> str:
-    said = ctx.sample("Where?", tools=[LOOK], tool_choice={"mode": "auto"})
-    result = {"type": "tool_result", "toolUseId": said["content"][0]["id"],
-              "content": [{"type": "text", "text": said["content"][0]["input"]["at"] + "!"}]}
-    messages = ["Where?", {"role": "assistant", "content": said["content"]},
-                {"role": "user", "content": [result]}]
-    return ctx.sample(messages, tools=[LOOK])["content"]["text"]
-
-@server.tool
-def folders(ctx: Context) -> list:
-    return ctx.roots()
-
-@server.tool
-def everything(ctx: Context) -> str:
-    found = ctx.ask({"order": Elicitation("What?", Order), "city": Sampling("Where?"),
-                     "folders": Roots()})
-    return f"{found['order'].content.item}, {found['city']['model']}, {len(found['folders'])}"
-
-@server.tool
-def haggle(ctx: Context) -> str:
-    return "".join(ctx.elicit(f"Offer {round}", Order).content.item for round in range(3))
-
-@server.prompt
-def letter(ctx: Context) -> str:
-    return f"Write about a {ctx.elicit('About what?', Order).content.item}."
-
-@server.resource("asking://{kind}")
-def profile(kind: str, ctx: Context) -> str:
-    return f"{kind}: {ctx.elicit('Which one?', Order).content.item}"
-'''
-
-SERVED_FILES = {"pong": [], "notes": ["samples/notes.py"], "workshop": ["workshop.py"],
-                "asking": ["asking.py"]}
 SERVED_LINKS = [(transport, mode) for transport in ("HTTP", "stdio")
                 for mode in ("legacy", "auto", "2026-07-28")]
 
-# What a peer's client gets: the server, what is asked of it (in this order), and the answer.
+# What a peer's client gets: what is asked of our server (in this order), and the answer.
 SERVED = {
-    "the version that it asked for": ("pong", ["version"], Eras("2025-11-25", "2026-07-28")),
-    "the tool pong with both its schemas": ("pong", ["list_tools"], {"tools": [{
-        "name": "pong", "annotations": {"readOnlyHint": True},
-        "inputSchema": {"type": "object", "required": ["message"], "additionalProperties": False},
-        "outputSchema": {"type": "object", "required": ["response"]}}]}),
-    "pong in answer to ping": ("pong", ["call_tool", "pong", {"message": "ping"}], {
-        **says('{"response":"pong"}'), "structuredContent": {"response": "pong"},
-        "isError": False}),
-    "an error for an unknown tool": ("pong", ["call_tool", "none", {}], {"code": -32602}),
-    "an error for what the server has not": ("pong", ["list_resources"], {"code": -32601}),
-    "an answer to its ping, where there is ping": ("pong", ["ping"], Eras({"code": None}, {})),
-    "a result as the tool wrote it": (
-        "notes", ["call_tool", "add_note", {"text": ODD_TEXT, "tag": "a"}], {
-            **says('{"saved": 1, "total": 1}'), "isError": False,
-            "structuredContent": {"saved": 1, "total": 1}}),
-    "isError for an argument of the wrong type": (
-        "notes", ["call_tool", "add_note", {"text": 5}], {"isError": True}),
-    "isError from a tool that refuses": ("notes", ["call_tool", "reject_note", {"reason": "no"}], {
-        **says("Error calling tool 'reject_note': no"), "isError": True}),
-    "the list of resources": ("notes", ["list_resources"], {"resources": [
-        {"uri": "notes://all", "name": "all_notes", "mimeType": "text/plain"},
-        {"uri": "notes://stats", "name": "note_stats_resource", "mimeType": "text/plain"}]}),
-    "the text of a resource, whatever is in it": ("notes", ["read_resource", "notes://all"], {
-        "contents": [{"uri": "notes://all", "text": f"#1 [a] {ODD_TEXT}"}]}),
-    "an error for an unknown resource": ("notes", ["read_resource", "notes://no"], {
-        "code": -32602}),
-    "the list of prompts": ("notes", ["list_prompts"], {"prompts": [
-        {"name": "review_notes", "arguments": [{"name": "tag", "required": True}]}]}),
-    "an error for a prompt without its argument": ("notes", ["get_prompt", "review_notes", {}], {
-        "code": -32602}),
-    "all pages of a list": ("workshop", ["list_tools"], {"tools": [
-        {"name": name} for name in ("work", "squares", ODD_NAME, "linger", "find_end")]}),
-    "the result of a call that reports": ("workshop", ["call_tool", "work", {"steps": 2}], {
-        "structuredContent": {"done": 2}}),
-    "its progress": ("workshop", ["progress"], [[1, 2, "step 1"], [2, 2, "step 2"]]),
-    "its log messages of the level that is wanted": ("workshop", ["logs"], Eras(
+    "the version that it asked for": (["version"], Eras("2025-11-25", "2026-07-28")),
+    "all pages of a list": (["list_tools"], {"tools": [{"name": name} for name in (
+        "work", "squares", ODD_NAME, "linger", "find_end", "order", "insist", "capital",
+        "everything", "haggle")]}),
+    "an answer to its ping, where there is ping": (["ping"], Eras({"code": None}, {})),
+    "an error for an unknown tool": (["call_tool", "none", {}], {"code": -32602}),
+    "isError for an argument of the wrong type": (["call_tool", "work", {"steps": "x"}], {
+        "isError": True}),
+    "the result of a call that reports": (["call_tool", "work", {"steps": 2}], {
+        "structuredContent": {"done": 2}, "isError": False}),
+    "its progress": (["progress"], [[1, 2, "step 1"], [2, 2, "step 2"]]),
+    "its log messages of the level that is wanted": (["logs"], Eras(
         [["info", {"step": 1}], ["info", {"step": 2}]],
         [["debug", "a detail"], ["info", {"step": 1}], ["debug", "a detail"],
          ["info", {"step": 2}]])),
     "structured content that is no object, in the modern era": (
-        "workshop", ["call_tool", "squares", {"count": 3}], Eras(
+        ["call_tool", "squares", {"count": 3}], Eras(
             {**says("[0,1,4]"), "structuredContent": None},
             {**says("[0,1,4]"), "structuredContent": [0, 1, 4]})),
-    "an image, from a tool whose name is no ASCII": ("workshop", ["call_tool", ODD_NAME, {}], {
-        "content": [{"text": "a dot"}, {"type": "image", "mimeType": "image/png",
-                                        "data": "cG5n"}]}),
+    "an image and any text, from a tool whose name is no ASCII": (
+        ["call_tool", ODD_NAME, {"text": ODD_TEXT}], {"content": [{"text": ODD_TEXT}, {
+            "type": "image", "mimeType": "image/png", "data": "cG5n"}]}),
     "the answers to eight calls at once, each its own": (
-        "workshop", ["gather", *(["call_tool", "work", {"steps": n}] for n in range(8))],
+        ["gather", *(["call_tool", "work", {"steps": n}] for n in range(8))],
         [{"structuredContent": {"done": n}} for n in range(8)]),
-    "the resource templates": ("workshop", ["list_resource_templates"], {"resourceTemplates": [
+    "the resource templates": (["list_resource_templates"], {"resourceTemplates": [
         {"uriTemplate": "work://{year}/{name}", "mimeType": "application/json"}]}),
-    "the bytes of a resource": ("workshop", ["read_resource", "work://logo"], {
+    "the bytes of a resource": (["read_resource", "work://logo"], {
         "contents": [{"uri": "work://logo", "mimeType": "image/png", "blob": "cG5n"}]}),
-    "a resource from a template": ("workshop", ["read_resource", "work://1999/t%C3%A9a"], {
-        "contents": [{"text": '{"year":1999,"name":"t\\u00e9a"}'}]}),
-    "a prompt, filled in": ("workshop", ["get_prompt", "plan", {"topic": "tea", "steps": "4"}], {
+    "a resource from a template, which asks": (["read_resource", "work://1999/t%C3%A9a"], {
+        "contents": [{"text": '{"year":1999,"name":"t\\u00e9a","item":"pen"}'}]}),
+    "an error for an unknown resource": (["read_resource", "none://"], {"code": -32602}),
+    "the list of prompts": (["list_prompts"], {"prompts": [
+        {"name": "plan", "arguments": [{"name": "topic", "required": True}, {"name": "steps"}]}]}),
+    "a prompt, filled in": (["get_prompt", "plan", {"topic": "tea", "steps": "4"}], {
         "messages": [{"role": "assistant", "content": {"text": "What next?"}},
                      {"role": "user", "content": {"text": "4 steps to tea"}}]}),
-    "suggestions for an argument": ("workshop", [
+    "an error for a prompt without its argument": (["get_prompt", "plan", {}], {"code": -32602}),
+    "suggestions for an argument": ([
         "complete", {"type": "ref/prompt", "name": "plan"}, {"name": "topic", "value": "te"}], {
             "completion": {"values": ["tea"], "total": 1, "hasMore": False}}),
-    "its own timeout, when it no longer waits": (
-        "workshop", ["call_tool", "linger", {}, 0.5], {"code": -32001}),
-    "the cancelling of that call": ("workshop", ["call_tool", "find_end", {}], says("cancelled")),
+    "its own timeout, when it no longer waits": (["call_tool", "linger", {}, 0.5], {
+        "code": -32001}),
+    "the cancelling of that call": (["call_tool", "find_end", {}], says("cancelled")),
     "another log level, where it can be set": (
-        "workshop", ["set_logging_level", "error"], Eras({"code": None}, {})),
-    "a form to fill in": ("asking", ["call_tool", "order", {}], {"structuredContent": {
-        "order": {"item": "pen", "color": "blue", "count": 1, "day": "2024-02-29",
-                  "extras": ["bow"]}, "weekday": "Thursday"}}),
-    "the form as its class says": ("asking", ["asked"], [{
-        "message": "What shall it be?", "requestedSchema": {
-            "type": "object", "required": ["item"], "properties": {
-                "item": {"type": "string"},
-                "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
-                "count": {"type": "integer", "default": 1},
-                "day": {"type": "string", "format": "date", "default": "2024-01-01"},
-                "extras": {"type": "array", "items": {
-                    "type": "string", "enum": ["bag", "bow"]}}}}}]),
-    "choices of each kind": ("asking", ["call_tool", "choose", {}], {"structuredContent": {
-        "one": "b", "titled": "b", "named": "b", "several": ["a", "b"],
-        "titled_several": ["b"]}}),
-    "a question to decline, and one without a form": (
-        "asking", ["call_tool", "insist", {}], says("declineaccept")),
-    "a page to visit": ("asking", ["call_tool", "visit", {}], says("accept")),
-    "a question for its model": (
-        "asking", ["call_tool", "capital", {"question": "Where?"}], says("Paris")),
-    "a question that its user rejects": ("asking", ["call_tool", "capital", {
-        "question": "refuse"}], {"code": -1}),
-    "a question whose tools its model uses": ("asking", ["call_tool", "look_up", {}],
-                                              says("Paris!")),
-    "a question about its folders": ("asking", ["call_tool", "folders", {}],
-                                     says('[{"uri":"file:///work","name":"work"}]')),
-    "three questions at once": ("asking", ["call_tool", "everything", {}], says("pen, peer, 1")),
-    "three questions one after another": ("asking", ["call_tool", "haggle", {}],
-                                          says("penpenpen")),
-    "questions of four calls at once": (
-        "asking", ["gather", *[["call_tool", "haggle", {}]] * 4], [says("penpenpen")] * 4),
-    "a question from a prompt": ("asking", ["get_prompt", "letter", {}], {
-        "messages": [{"content": {"text": "Write about a pen."}}]}),
-    "a question from a resource": ("asking", ["read_resource", "asking://mine"], {
-        "contents": [{"text": "mine: pen"}]}),
+        ["set_logging_level", "error"], Eras({"code": None}, {})),
+    "a form to fill in": (["call_tool", "order", {}], {"structuredContent": {
+        "order": {"item": "pen", "color": "blue", "day": "2024-02-29"}, "weekday": "Thursday"}}),
+    "forms and a page, one of them declined": (
+        ["call_tool", "insist", {}], says("declineacceptaccept")),
+    "a question for its model": (["call_tool", "capital", {"question": "Where?"}], says("Paris")),
+    "a question that its user rejects": (["call_tool", "capital", {"question": "refuse"}], {
+        "code": -1}),
+    "three questions at once": (["call_tool", "everything", {}], says("pen, peer, work")),
+    "questions of four calls at once, one after another": (
+        ["gather", *[["call_tool", "haggle", {}]] * 4], [says("penpenpen")] * 4),
 }
 
 
 def hold_served_talk(peers, peer, transport, mode):
-    """Have a peer's client talk to each of our servers; return what it got in each case."""
-    talks = []
+    """Have a peer's client talk to our server; return what it got in each case."""
+    command = [*PROGRAM, "serve", str(peers.folder / "workshop.py")]
     with contextlib.ExitStack() as stack:
-        for name, files in SERVED_FILES.items():
-            command = [*PROGRAM, "serve", *(
-                str(path) for file in files for path in (ROOT / file, peers.folder / file)
-                if path.exists())]
-            target = [*command, "--stdio"] if transport == "stdio" else stack.enter_context(
-                run_server(*command, "--port", "0"))
-            talks.append([target, [(case, words) for case, (server, words, _) in SERVED.items()
-                                   if server == name]])
-        code, output, errors = run_child(
-            *peers.command(peer, "peer_client.py", json.dumps([mode, talks])))
-    assert code == 0, errors[-3000:]
-    return dict(collections.ChainMap(*json.loads(output)))
+        target = [*command, "--stdio"] if transport == "stdio" else stack.enter_context(
+            run_server(*command, "--port", "0"))
+        return peers.talk_to(peer, mode, target, [[case, words] for case, (words, _)
+                                                  in SERVED.items()])
 
 
 @needs_peers
@@ -15542,10 +15431,10 @@ def hold_served_talk(peers, peer, transport, mode):
 @pytest.mark.parametrize("case", SERVED)
 def test_interop_a_peers_client_gets_from_our_server(case, peer, peers):
     found = {link: peers.talk(hold_served_talk, peer, *link)[case] for link in SERVED_LINKS}
-    check_links(SERVED[case][2], found)
+    check_links(SERVED[case][1], found)
 
 
-# Logs in where the server says, calls what needs more than its first token allows, and lists.
+# Logs in where the server says, and calls what needs more than its first token allows.
 PEER_LOGIN = '''
 import asyncio, json, sys
 from urllib.parse import parse_qsl, urlsplit
@@ -15556,15 +15445,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
 class Storage:
-    tokens = client_info = None
-    async def get_tokens(self):
-        return self.tokens
-    async def set_tokens(self, tokens):
-        self.tokens = tokens
-    async def get_client_info(self):
-        return self.client_info
-    async def set_client_info(self, client_info):
-        self.client_info = client_info
+    kept = {}
+    def __getattr__(self, name):
+        async def get_or_set(*value):
+            self.kept.update({name[4:]: value[0]} if value else {})
+            return self.kept.get(name[4:])
+        return get_or_set
 
 visits = []
 
@@ -15580,32 +15466,12 @@ async def main(url, mode):
         client_metadata=OAuthClientMetadata(client_name="t", redirect_uris=["http://localhost:1/"]))
     async with httpx2.AsyncClient(auth=oauth) as http:
         async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
-            seen = []
-            for name in ("whoami", "erase"):
-                seen.append([tool.name for tool in (await client.list_tools()).tools])
-                seen.append((await client.call_tool(name, {})).content[0].text)
-            seen.append([tool.name for tool in (await client.list_tools()).tools])
+            seen = [(await client.call_tool(name, {})).content[0].text
+                    for name in ("whoami", "erase")]
     print(json.dumps([[[visit["scope"], visit["resource"]] for visit in visits], seen]))
 
 asyncio.run(main(*sys.argv[1:]))
 '''
-
-
-def answer_as_issuer(issuer):
-    """Return the answers of a scripted authorization server, whose tokens are their scopes."""
-    metadata = {"issuer": issuer, "authorization_endpoint": f"{issuer}/authorize",
-                "token_endpoint": f"{issuer}/token", "registration_endpoint": f"{issuer}/register",
-                "response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
-
-    def answer(asked):
-        if asked.path == "/register":
-            return http_answer({**asked.message, "client_id": "t"}, "201 Created")
-        if asked.path == "/token":
-            return http_answer({"token_type": "Bearer", "access_token":
-                                asked.message["code"].replace(" ", "+").replace(":", ".")})
-        return http_answer(metadata) if asked.path.startswith("/.well-known/") else (
-            http_answer(b"", "404 Not Found"))
-    return answer
 
 
 @needs_peers
@@ -15614,17 +15480,26 @@ def test_interop_a_peers_client_logs_in_where_our_metadata_says_and_steps_up(mod
     def verify(token):
         return Principal("ada", [scope.replace(".", ":") for scope in token.split("+")])
 
-    with Peer(None) as issuer:
-        url = issuer.url[:-len("/mcp")]
-        issuer.answer = answer_as_issuer(url)
-        with mcpkit.HTTPService(build_vault(verify, [url], sessions=True), port=0) as service:
+    def answer(asked):                             # an issuer whose tokens are their scopes
+        if asked.path == "/register":
+            return http_answer({**asked.message, "client_id": "t"}, "201 Created")
+        if asked.path == "/token":
+            return http_answer({"token_type": "Bearer", "access_token":
+                                asked.message["code"].replace(" ", "+").replace(":", ".")})
+        return http_answer({
+            "issuer": issuer.origin, "authorization_endpoint": f"{issuer.origin}/authorize",
+            "token_endpoint": f"{issuer.origin}/token", "response_types_supported": ["code"],
+            "registration_endpoint": f"{issuer.origin}/register",
+            "code_challenge_methods_supported": ["S256"]})
+
+    with Peer(answer) as issuer:
+        server = build_vault(verify, [issuer.origin], sessions=True)
+        with mcpkit.HTTPService(server, port=0) as service:
             code, output, errors = run_child(
                 *peers.command("python-sdk", "peer_login.py", service.url, mode))
     assert code == 0, errors[-3000:]
-    some, all_tools = ["whoami", "look"], ["whoami", "erase", "look"]
     assert json.loads(output) == [
-        [["notes:read", service.url], ["notes:read notes:write", service.url]],
-        [some, "ada", some, "erased", all_tools]]
+        [["notes:read", service.url], ["notes:read notes:write", service.url]], ["ada", "erased"]]
 
 
 # ---- our client and a peer's server
@@ -15681,11 +15556,6 @@ async def change(ctx: Context) -> str:
            ctx.session.send_tool_list_changed())
     return "changed"
 
-@server.completion()
-async def suggest(ref, argument, context):
-    from mcp_types import Completion
-    return Completion(values=[argument.value + "!", *(context.arguments if context else {})])
-
 @server.tool()
 def find_region(region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
     return region
@@ -15723,8 +15593,7 @@ else:
 '''.replace("NAME", ODD_NAME)
 
 PEER_SCRIPTS = {"peer_client.py": PEER_CLIENT, "peer_login.py": PEER_LOGIN,
-                "peer_server.py": PEER_SERVER, "workshop.py": WORKSHOP, "asking.py": ASKING}
-
+                "peer_server.py": PEER_SERVER, "workshop.py": WORKSHOP}
 APP_OPTIONS = {"HTTP": {}, "stateless HTTP": {"stateless_http": True, "json_response": True}}
 ASKED_LINKS = [(transport, era) for transport in (*APP_OPTIONS, "stdio")
                for era in ("legacy", "modern", "auto")]
@@ -15733,7 +15602,6 @@ ASKED_LINKS = [(transport, era) for transport in (*APP_OPTIONS, "stdio")
 ASKED_BY_PEER = {
     "the version that was asked for": (["protocol_version"], Eras("2025-11-25", "2026-07-28")),
     "the name of the server": (["server_info"], {"name": "peer", "version": "9.8.7"}),
-    "the capabilities": (["capabilities"], {"tools": {}, "resources": {}, "prompts": {}}),
     "all pages of a list": (["list_tools"], [
         {"name": "add", "description": "Add two numbers.", "inputSchema": {"required": ["a"]},
          "outputSchema": {"required": ["total"]}}, {"name": ODD_NAME}, {"name": "fail"},
@@ -15742,7 +15610,6 @@ ASKED_BY_PEER = {
         "structuredContent": {"total": 3}, "isError": False}),
     "isError for an argument of the wrong type": (["call_tool", "add", {"a": "x"}], {
         "isError": True}),
-    "isError for an unknown tool": (["call_tool", "none"], {"isError": True}),
     "isError from a tool that fails": (["call_tool", "fail", {"reason": "so"}], {"isError": True}),
     "a long text, whatever is in it, from a tool whose name is no ASCII": (
         ["call_tool", ODD_NAME, {"text": ODD_TEXT * 5000}], says(ODD_TEXT * 5000)),
@@ -15752,9 +15619,6 @@ ASKED_BY_PEER = {
         "name": "work", "_meta": {"progressToken": "p", "io.modelcontextprotocol/logLevel": "info"}}],
         says("done")),
     "the result of a tool that asks in vain": (["call_tool", "ask"], {"isError": False}),
-    "the list of resources": (["list_resources"], [
-        {"uri": "peer://motto", "name": "motto", "mimeType": "text/plain"},
-        {"uri": "peer://dot", "name": "dot", "mimeType": "image/png"}]),
     "the resource templates": (["list_resource_templates"], [{"name": "greeting"}]),
     "the text of a resource": (["read_resource", "peer://motto"], {"contents": [
         {"uri": "peer://motto", "mimeType": "text/plain", "text": "Stra\u00dfe \U0001f600"}]}),
@@ -15763,8 +15627,6 @@ ASKED_BY_PEER = {
     "a resource from a template": (["read_resource", "peer://gr\u00f6\u00dfe\u4e16/Ann%20B"], {
         "contents": [{"text": "hello Ann B"}]}),
     "an error for an unknown resource": (["read_resource", "peer://none"], {"code": -32602}),
-    "the list of prompts": (["list_prompts"], [
-        {"name": "plan", "arguments": [{"name": "topic", "required": True}]}]),
     "a prompt, filled in": (["get_prompt", "plan", {"topic": "tea"}], {
         "messages": [{"role": "user", "content": {"type": "text", "text": "Plan tea"}}]}),
 }
@@ -15774,17 +15636,16 @@ def ask_peer(client, name, *arguments):
     member = getattr(client, name)
     try:
         return member(*arguments) if callable(member) else member
-    except mcpkit.MCPKitError as error:
+    except MCPKitError as error:
         return {"code": getattr(error, "code", None), "error": str(error)}
 
 
 def hold_asked_talk(peers, peer, transport, era):
     """Have our client talk to a peer's server; return what it got in each case, and was told."""
     told, exchanges = [], []
-    with mcpkit.Client(peers.target(peer, transport), era=era, timeout=PEER_SECONDS / 3,
-                       discover_timeout=PEER_SECONDS / 3,
-                       on_notification=lambda *words: told.append(words),
-                       observe=exchanges.append) as client:
+    with Client(peers.target(peer, transport), era=era, timeout=PEER_SECONDS / 3,
+                discover_timeout=PEER_SECONDS / 3, observe=exchanges.append,
+                on_notification=lambda *words: told.append(words)) as client:
         found = {case: ask_peer(client, *words) for case, (words, _) in ASKED_BY_PEER.items()}
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             sums = pool.map(lambda a: ask_peer(client, "call_tool", "add", {"a": a, "b": 0}),
@@ -15809,25 +15670,21 @@ def test_interop_our_client_hears_progress_asks_in_threads_and_ends_its_session(
     check_links([{"structuredContent": {"total": a}} for a in range(24)], {link: talk["sums"]})
     assert (talk["id"] is not None) == has_session
     assert ((talk["last"].method, talk["last"].status) == ("DELETE", 200)) == has_session
-    if link[0] == "stateless HTTP":                  # whose answers are single JSON objects
-        return
-    (first, one), (second, two), (third, three) = talk["told"]
-    assert (first, second, third) == (
-        "notifications/progress", "notifications/message", "notifications/progress")
-    assert one == {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
-    assert two["level"] == "info" and "halfway" in str(two["data"])
-    assert three == {"progressToken": "p", "progress": 2, "total": 2}
-    if link[1] == "legacy":
-        check_links(says("refused: Method not found"),
-                    {link: talk["the result of a tool that asks in vain"]})
+    if link[0] != "stateless HTTP":                  # whose answers are single JSON objects
+        (first, one), (second, two), (third, three) = talk["told"]
+        assert (first, second, third) == (
+            "notifications/progress", "notifications/message", "notifications/progress")
+        assert one == {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
+        assert two["level"] == "info" and "halfway" in str(two["data"])
+        assert three == {"progressToken": "p", "progress": 2, "total": 2}
 
 
 @needs_peers
 @each_peer
 @pytest.mark.parametrize("era", ("modern", "auto"))
 def test_interop_a_stdio_server_that_starts_slowly_is_met_in_the_modern_era(era, peer, peers):
-    with mcpkit.Client(peers.target(peer, "stdio"), era=era, discover_timeout=0.01,
-                       timeout=PEER_SECONDS / 3) as client:
+    with Client(peers.target(peer, "stdio"), era=era, discover_timeout=0.01,
+                timeout=PEER_SECONDS / 3) as client:
         assert (client.era, client.list_prompts()[0]["name"]) == ("modern", "plan")
 
 
@@ -15839,17 +15696,14 @@ def test_interop_our_client_falls_back_to_the_old_transport_of_a_peers_server(er
     report = mcpkit.probe(peers.target(peer, "SSE"), era="legacy")
     assert report["verdict"] == "pass" and find_check(report, "transport")["status"] == "note"
     assert talk["the version that was asked for"] == "2024-11-05", talk["no talk"]
-    assert talk["the name of the server"] == {"name": "peer", "version": "9.8.7"}
     assert [tool["name"] for tool in talk["all pages of a list"]][:3] == ["add", ODD_NAME, "fail"]
-    assert [done["content"][0]["text"].split() for done in talk["sums"]] == [
-        done["content"][0]["text"].split() for done in peers.talk(
-            hold_asked_talk, peer, "HTTP", "legacy")["sums"]]
-    methods = [method for method, _ in talk["told"]]
-    assert "notifications/progress" in methods and "notifications/message" in methods
+    assert [json.loads(done["content"][0]["text"])["total"] for done in talk["sums"]] == [*range(24)]
+    assert {method for method, _ in talk["told"]} >= {
+        "notifications/progress", "notifications/message"}
     assert (talk["last"].method, talk["id"]) == ("GET", None)      # the stream, at its end
 
 
-# ---- the probe and the command line
+# ---- the probe, the command line, and what stands between peers
 
 @needs_peers
 @each_peer
@@ -15884,39 +15738,16 @@ def test_interop_the_rules_find_in_a_peers_server_what_they_should(transport, pe
     assert found == FOUND[peer]
 
 
-# What a command does: its name, the words after its target, its exit code and its JSON.
-COMMANDS = {
-    "list names what there is": ("list", [], 0, {
-        "tools": [{"name": "add"}, {}, {}, {}, {}, {}, {}], "resources": [{}, {"name": "dot"}],
-        "resourceTemplates": [{"name": "greeting"}], "prompts": [{"name": "plan"}]}),
-    "call reads numbers by the tool's schema": ("call", ["add", "a=40"], 0, {
-        "structuredContent": {"total": 42}}),
-    "call takes JSON beside them": ("call", ["add", "b:=5", "--args", '{"a": 1}'], 0, {
-        "structuredContent": {"total": 6}}),
-    "call fails where the tool does": ("call", ["fail", "reason=because"], 5, {"isError": True}),
-    "read prints the contents": ("read", ["peer://motto"], 0, {
-        "contents": [{"text": "Stra\u00dfe \U0001f600"}]}),
-    "prompt fills one in": ("prompt", ["plan", "topic=tea"], 0, {
-        "messages": [{"content": {"text": "Plan tea"}}]}),
-    "call answers what the tool asks": ("call", ["ask", "--answer", "total=5", "--era", "legacy"], 0,
-                                        says("heard 5")),
-    "call says what it could not answer": ("call", ["ask", "--answer", "a=b", "--era", "legacy"], 3,
-                                           None),
-    "complete prints suggestions": ("complete", ["prompt", "plan", "topic", "te", "n=1"], 0, {
-        "values": ["te!", "n"]}),
-    "listen listens as long as it may": ("listen", ["--max-time", "2", "--era", "legacy"], 4, None),
-    "send sends any request": ("send", ["prompts/list"], 0, {"prompts": [{"name": "plan"}]}),
-    "probe passes": ("probe", ["--timeout", "60"], 0, {"verdict": "pass", "eras": {
-        "legacy": {"verdict": "pass"}, "modern": {"verdict": "pass"}}}),
-}
-
-
 @needs_peers
 @each_peer
 @pytest.mark.parametrize("transport", ("HTTP", "stdio"))
-@pytest.mark.parametrize("case", COMMANDS)
-def test_interop_on_the_command_line_with_a_peers_server(case, transport, peer, peers):
-    name, words, exit_code, wanted = COMMANDS[case]
+@table("name, words, exit_code, wanted", {
+    "a call": ("call", ["add", "a=40"], 0, {"structuredContent": {"total": 42}}),
+    "a failure": ("call", ["fail", "reason=because"], 5, {"isError": True}),
+    "an answer": ("call", ["ask", "--answer", "total=5", "--era", "legacy"], 0, says("heard 5")),
+    "no answer": ("call", ["ask", "--answer", "a=b", "--era", "legacy"], 3, None)})
+def test_interop_on_the_command_line_with_a_peers_server(
+        name, words, exit_code, wanted, transport, peer, peers):
     target = peers.target(peer, transport)
     before, after = ([], ["--", *target]) if transport == "stdio" else ([target], [])
     code, output, errors = run_child(*PROGRAM, name, *before, *words, "--json", *after)
@@ -15938,23 +15769,12 @@ def test_interop_on_the_command_line_listening_to_a_peers_server(peers):
     assert json.loads(line.result())["method"] == "notifications/tools/list_changed"
 
 
-# ---- a peer's client and its own server, with us between them, and in the place of each
-
 PEER_STEPS = [
     ("version", ["version"]), ("tools", ["list_tools"]), ("sum", ["call_tool", "add", {"a": 1}]),
-    ("other sum", ["call_tool", "add", {"a": 1, "b": 5}]),
     ("failure", ["call_tool", "fail", {"reason": "no"}]), ("reported", ["call_tool", "work", {}]),
     ("question", ["call_tool", "ask", {}]), ("resource", ["read_resource", "peer://motto"]),
-    ("nothing", ["read_resource", "peer://none"]), ("prompt", ["get_prompt", "plan", {
-        "topic": "tea"}]), ("progress", ["progress"]), ("asked", ["asked"])]
-
-
-def hold_peer_talk(peers, peer, mode, target, steps=PEER_STEPS):
-    """Return what a peer's client gets from a target, by step."""
-    code, output, errors = run_child(
-        *peers.command(peer, "peer_client.py", json.dumps([mode, [[target, steps]]])))
-    assert code == 0, errors[-3000:]
-    return json.loads(output)[0]
+    ("nothing", ["read_resource", "peer://none"]),
+    ("prompt", ["get_prompt", "plan", {"topic": "tea"}]), ("progress", ["progress"])]
 
 
 @needs_peers
@@ -15966,32 +15786,18 @@ def test_interop_a_talk_of_peers_is_recorded_replays_to_the_server_and_answers_t
     path = tmp_path / "tape.http"
     target = peers.target(peer, transport)
     if transport == "stdio":
-        said = hold_peer_talk(peers, peer, mode, [
-            *PROGRAM, "record", "--out", str(path), "--", *target])
+        said = peers.talk_to(peer, mode, [
+            *PROGRAM, "record", "--out", str(path), "--", *target], PEER_STEPS)
         ran = replay(path, "--", *target)
     else:
         with recording(target, path) as recorder:
-            said = hold_peer_talk(peers, peer, mode, recorder.url)
+            said = peers.talk_to(peer, mode, recorder.url, PEER_STEPS)
         ran = replay(path, target)
     assert said["sum"]["structuredContent"] == {"total": 3} and len(said["progress"]) == 2
     assert ran.code == 0, ran.out
-    assert hold_peer_talk(peers, peer, mode, mock_command(str(path))) == said
+    assert peers.talk_to(peer, mode, mock_command(str(path)), PEER_STEPS) == said
     with running("mock", str(path)) as url:
-        assert hold_peer_talk(peers, peer, mode, url) == said
-
-
-@needs_peers
-@each_peer
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_interop_a_mock_of_the_first_transcript_satisfies_a_peers_client(peer, mode, peers):
-    steps = [["version", ["version"]], ["tools", ["list_tools"]],
-             ["pong", ["call_tool", "pong", {"message": "hello"}]]]
-    for target in (mock_command("samples/pong.http"), None):
-        with running("mock", "samples/pong.http") as url:
-            said = hold_peer_talk(peers, peer, mode, target or url, steps)
-        assert said["version"] == "2025-11-25"
-        assert [tool["name"] for tool in said["tools"]["tools"]] == ["pong"]
-        assert said["pong"]["structuredContent"] == {"response": "pong"}
+        assert peers.talk_to(peer, mode, url, PEER_STEPS) == said
 
 
 # ---- the command line and the server of the protocol's own authors, for Node
@@ -16003,34 +15809,22 @@ needs_node_server = pytest.mark.skipif(
     reason="MCPKIT_PEERS names no folder with server-everything, or there is no node")
 
 
-@contextlib.contextmanager
-def run_node_server():
-    """Run the server over HTTP on a port that was free a moment ago, and yield its URL."""
+@pytest.fixture(scope="module")
+def node_targets():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    child = subprocess.Popen(["node", NODE_SERVER, "streamableHttp"], stderr=subprocess.PIPE,
-                             stdout=subprocess.DEVNULL, env={**os.environ, "PORT": str(port)})
-    watchdog = threading.Timer(PEER_SECONDS, child.kill)
-    watchdog.start()
-    try:
+    with subprocess.Popen(["node", NODE_SERVER, "streamableHttp"], stderr=subprocess.PIPE,
+                          env={**os.environ, "PORT": str(port)}) as child:
+        watchdog = threading.Timer(PEER_SECONDS, child.kill)
+        watchdog.start()
         while b"listening" not in child.stderr.readline():
             assert child.poll() is None, "server-everything did not start"
         watchdog.cancel()
-        drain = threading.Thread(target=child.stderr.read)      # or it would stop at a full pipe
-        drain.start()
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        watchdog.cancel()
+        # Its errors are read on, or it would stop at a full pipe.
+        threading.Thread(target=child.stderr.read, daemon=True).start()
+        yield {"HTTP": ([f"http://127.0.0.1:{port}/mcp"], []),
+               "stdio": ([], ["--", "node", NODE_SERVER, "stdio"])}
         child.kill()
-        child.wait(PEER_SECONDS)
-        drain.join(PEER_SECONDS)
-        child.stderr.close()
-
-
-@pytest.fixture(scope="module")
-def node_targets():
-    with run_node_server() as url:
-        yield {"HTTP": ([url], []), "stdio": ([], ["--", "node", NODE_SERVER, "stdio"])}
 
 
 @needs_node_server
