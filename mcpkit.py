@@ -286,10 +286,6 @@ MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
 INTROSPECTION_SECONDS = 5.0            # that an authorization server may take to judge a token
 INTROSPECTION_BYTES = 256 * 1024
 TOKEN_CACHE_SECONDS = 60.0             # a revoked token is served so much longer, at most
-WORKER_SECONDS = 30.0                  # that a worker may take before it serves
-STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
-REPLACE_SECONDS = 0.25                 # before a worker that died again is replaced; then doubled
-REPLACE_MOST_SECONDS = 30.0
 LOGIN_SECONDS = 300.0                  # that a person has for a login
 LOGIN_BYTES = 1024 * 1024              # of a document that a login reads
 LOCK_SECONDS = 60.0                    # that a client waits for others who change the tokens
@@ -4201,7 +4197,9 @@ class Server:
         self.prompts: Dict[str, Item] = {}
         self.completions: Dict[Tuple[str, str], Item] = {}
         self.listeners: set = set()          # subscriptions, and sessions of stdio
-        self.extras: Dict[str, Any] = {}     # what extras keep of this server; has a close()
+        # What extras keep of this server; each has close(), suspend() before a fork, and
+        # check_shareable(), which raises UsageError if other processes could not serve it.
+        self.extras: Dict[str, Any] = {}
         self._registering = self.runtime.new_lock()    # guards the registries
         self.add_features({"logging"})
         for key in SERVER_OPTIONS.keys() & options:
@@ -11856,11 +11854,22 @@ add_options("serve", option("--state", metavar="FILE",
 # them; it runs no server and has no threads, for only such a process may fork. Workers have nothing
 # in common but the listening socket, so a server that keeps something in memory can have none.
 
+WORKER_SECONDS = 30.0                  # that a worker may take before it serves
+STEADY_SECONDS = 10.0                  # a worker that lived so long did not die of how it began
+REPLACE_SECONDS = 0.25                 # before a worker that died again is replaced; then doubled
+REPLACE_MOST_SECONDS = 30.0
 
-def check_workers(count: int, stdio: bool) -> None:
-    """Raise UsageError where this process can have no workers."""
-    if type(count) is not int or count < 1:
-        raise UsageError(f"workers is a number of processes, but is {shorten(count)}")
+
+def run_workers(make: Callable[[], Server], stdio: bool, workers: int, host: str = "127.0.0.1",
+                port: int = 8000, **options: Any) -> None:
+    """Serve what `make` returns, in each of so many processes, until a signal says stop.
+
+    Each makes it for itself, after the fork; SIGHUP replaces them, one after the other. A worker
+    leaves by `os._exit`, so what a file has registered with `atexit` is not called. Raises
+    UsageError if this process can have no workers, or the server cannot be shared.
+    """
+    if type(workers) is not int or workers < 1:
+        raise UsageError(must_be("workers", "a number of processes", workers))
     if stdio:
         raise UsageError("--stdio is a conversation with one process: leave out --workers")
     if not hasattr(os, "fork"):
@@ -11869,93 +11878,37 @@ def check_workers(count: int, stdio: bool) -> None:
     if threading.active_count() > 1:
         raise UsageError("--workers forks, which a program with threads cannot: start none before "
                          "run(), or have `mcpkit.py serve FILE --workers N` load the file")
-
-
-def check_shareable(server: Server) -> None:
-    """Raise UsageError for a server that keeps in memory what other processes would not know."""
-    if server.keeps_sessions:
-        raise UsageError("workers do not know each other's sessions: serve without them "
-                         "(--no-sessions), or start several servers with --instance behind a proxy")
-    if TASKS_EXTENSION in server.features and server.tasks.path is None:
-        raise UsageError("workers do not know each other's tasks unless a file has them: name one "
-                         "with --state")
-
-
-def pin_process(number: int) -> None:
-    """Bind this process to one of the cores that it may use, counted round, if the system can.
-
-    The threads of one Python process take turns: that is faster where they change no cores, and
-    fairer where one that is woken does not push aside the one that runs and has what it waits for.
-    """
-    with contextlib.suppress(AttributeError, OSError):       # not on macOS and Windows
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[number % len(cores)]})
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-
-
-def run_workers(make: Callable[[], Server], stdio: bool, workers: int, host: str = "127.0.0.1",
-                port: int = 8000, **options: Any) -> None:
-    """Serve what `make` returns, in each of so many processes, until told to stop.
-
-    Each makes it for itself, after the fork; SIGHUP begins them anew, one after the other. A worker
-    leaves by `os._exit`, so what a file has registered with `atexit` is not called.
-    """
-    count = workers
-    check_workers(count, stdio)
     listener = take_listener() or open_listener(host, port)
     secret, first = os.urandom(32), os.getpid()
 
-    def serve(number: int, tell: Callable[[str], None], is_told: Callable[[], Any]) -> None:
-        pin_process(first + number)          # counted from our id: other servers have other cores
+    def serve(number: int, greet: Callable[[str], None], must_stop: Callable[[], Any]) -> None:
+        # The threads of one Python process take turns: that is faster if they change no cores, and
+        # fairer if one that is woken does not push aside the one that runs.
+        with contextlib.suppress(AttributeError, OSError):       # not on macOS and Windows
+            cores = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {cores[(first + number) % len(cores)]})
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         with contextlib.closing(make()) as server:
-            check_shareable(server)
+            if server.keeps_sessions:
+                raise UsageError("workers do not know each other's sessions: serve without them "
+                                 "(--no-sessions), or start several servers with --instance "
+                                 "behind a proxy")
+            for extra in server.extras.values():
+                extra.check_shareable()
             if not os.environ.get("MCPKIT_SECRET"):
                 server.runtime = server.runtime._replace(secret=secret)
             service = HTTPService(server, listener=listener, **options)
-            tell(describe_service(service, f" with {count} worker{'s' * (count > 1)}"))
-            run_until_told(service, is_told)
+            greet(describe_service(service, f" with {workers} worker{'s' * (workers > 1)}"))
+            run_until_told(service, must_stop)
 
-    Workers(count, serve, listener).run()
-
-
-RUN_OPTIONS["workers"] = run_workers
-
-
-class Worker(NamedTuple):
-    """A process that serves, as the one that started it knows it."""
-
-    pid: int
-    started: float
-    greeting: str                          # what it said when it was ready
-
-
-class Slot:
-    """Where a worker is to be, and what is known of those who were there."""
-
-    def __init__(self, number: int):
-        self.number = number
-        self.worker: Optional[Worker] = None
-        self.due = 0.0                     # when it is to be filled, if it is empty
-        self._deaths = 0                   # one soon after the other
-
-    def vacate(self, now: float) -> float:
-        """Empty it, for a worker has died; return the seconds until it is to be filled again.
-
-        They are none for the first, and double for each that followed another soon.
-        """
-        if self.worker is not None and now - self.worker.started >= STEADY_SECONDS:
-            self._deaths = 0
-        delay = min(REPLACE_SECONDS * 2 ** (self._deaths - 1), REPLACE_MOST_SECONDS)
-        delay = delay if self._deaths else 0.0
-        self._deaths, self.worker, self.due = min(self._deaths + 1, 20), None, now + delay
-        return delay
+    Workers(workers, serve, listener).run()
 
 
 class Workers:
     """The processes in a number of places, from their start to their end.
 
-    What a worker does is `serve(number, tell, is_told)`: it calls `tell` with a greeting once it
-    serves, and returns after `is_told` says so. A MCPKitError that it raises instead is passed on.
+    What a worker does is `serve(number, greet, must_stop)`: it calls `greet` with a line once it
+    serves, and returns after `must_stop` says so. A MCPKitError that it raises is passed on.
     """
 
     def __init__(self, count: int, serve: Callable, listener: socket.socket):
@@ -11963,115 +11916,79 @@ class Workers:
         self._listener = listener          # of all of us
         self._pid = os.getpid()
         self._had_terminal = has_terminal()
-        self._told: List[int] = []         # signals about which nothing has been done
-        self._slots = [Slot(number) for number in range(count)]
-        self._leaving: List[Worker] = []   # told to stop; nobody takes their place
+        self._signals: List[int] = []      # those that say stop
+        self._must_reload = False          # SIGHUP has come
+        self._places = [types.SimpleNamespace(
+            pid=None,                      # of the worker, None: to be filled when it is `due`
+            started=0.0, due=0.0, deaths=0) for _ in range(count)]     # one soon after the other
+        self._leaving: List[int] = []      # workers that have been asked to stop
 
     def run(self) -> None:
-        """Have every place filled until a signal tells us to stop.
+        """Have every place filled until a signal says stop.
 
-        Raises UsageError when one of the first workers does not come to serve.
+        Raises UsageError if one of the first workers does not come to serve.
         """
-        with catch_signals(lambda number, _: self._told.append(number)):
+        with catch_signals(self._receive_signal):
             try:
-                for slot in self._slots:
-                    self._fill(slot)
-                    if slot.number == 0 and slot.worker is not None:
-                        print_out(slot.worker.greeting)
+                for number, place in enumerate(self._places):
+                    greeting = self._start(place)
+                    if number == 0 and greeting:
+                        print_out(greeting)
                         flush_out()
-                while not self._is_told():
-                    self._look_after()
+                while not self._signals:
+                    if self._must_reload:
+                        self._must_reload = False        # before: another may come meanwhile
+                        self._reload()
+                    self._replace_dead()
                     time.sleep(0.1)
             finally:
                 self._stop()
 
-    def _is_told(self) -> bool:
-        """Return whether we are to stop; SIGHUP says so only where it means a closed terminal."""
-        if not self._told:
-            return False
+    def _receive_signal(self, number: int, _: Any) -> None:
         import signal
-        return any(number != signal.SIGHUP for number in self._told) or (
-            self._had_terminal and not has_terminal())
+        # SIGHUP says stop only if it means that our terminal was closed.
+        if number == signal.SIGHUP and (has_terminal() or not self._had_terminal):
+            self._must_reload = True
+        else:
+            self._signals.append(number)
 
-    def _look_after(self) -> None:
-        """Begin the workers anew where we were told to; see who has died, and replace them."""
-        if self._told:                     # by SIGHUP, or we would stop
-            self._told.clear()
-            self._reload()
-        self._leaving = [worker for worker in self._leaving if find_end(worker.pid) is None]
-        for slot in self._slots:
-            end = None if slot.worker is None else find_end(slot.worker.pid)
-            if end is not None:
-                self._vacate(slot, f"worker {slot.worker.pid} {end}")
-            if slot.worker is None and slot.due <= time.monotonic():
-                try:
-                    self._fill(slot)
-                except UsageError as error:
-                    self._vacate(slot, str(error))
+    def _start(self, place: Any) -> str:
+        """Put a new worker in a place; return its greeting once it serves, "" if we must stop.
 
-    def _vacate(self, slot: Slot, cause: str) -> None:
-        delay = slot.vacate(time.monotonic())
-        log_line(f"{cause}: another takes its place" + (f" in {delay:g} s" if delay else ""))
-
-    def _reload(self) -> None:
-        """Put a new worker in each place; when one does not come to serve, leave the rest."""
-        for slot in self._slots:
-            former = slot.worker
-            try:
-                self._fill(slot)
-            except UsageError as error:
-                log_line(f"not reloaded: {error}")
-                return
-            if slot.worker is former:      # we are told to stop
-                return
-            self._dismiss(former)
-        log_line("reloaded")
-
-    def _fill(self, slot: Slot) -> None:
-        """Put a new worker in a place once it serves, unless we are told to stop meanwhile.
-
-        Raises UsageError when it does not come to serve.
+        Raises UsageError if it does not come to serve.
         """
         import signal
         reader, writer = os.pipe()
         flush_out()
         pid = os.fork()
         if pid == 0:
-            self._work(slot.number, writer)
+            self._work(self._places.index(place), writer)
         os.close(writer)
-        word = self._await_word(reader)
+        word, deadline = "", time.monotonic() + WORKER_SECONDS
+        while not (word or self._signals):
+            if select.select([reader], [], [], 0.1)[0]:
+                word = os.read(reader, 65536).decode("utf-8", "replace") or "-"
+            elif time.monotonic() > deadline:
+                word = f"-a worker did not come to serve within {WORKER_SECONDS:g} s"
         os.close(reader)
         if word[:1] == "+":
-            slot.worker = Worker(pid, time.monotonic(), word[1:])
-            return
+            place.pid, place.started = pid, time.monotonic()
+            return word[1:]
         os.kill(pid, signal.SIGKILL)
-        end = find_end(pid, waits=True)
-        if not self._is_told():
-            raise UsageError(word[1:] or f"a worker {end} before it served")
-
-    def _await_word(self, reader: int) -> str:
-        """Return what a worker says: + and its greeting, - and an error, or nothing."""
-        deadline = time.monotonic() + WORKER_SECONDS
-        while not self._is_told():
-            if select.select([reader], [], [], 0.1)[0]:
-                return os.read(reader, 65536).decode("utf-8", "replace")
-            if time.monotonic() > deadline:
-                return f"-a worker did not come to serve within {WORKER_SECONDS:g} s"
-        return ""
+        end = find_end(pid, 0)
+        if self._signals:
+            return ""
+        raise UsageError(word[1:] or f"a worker {end} before it served")
 
     def _work(self, number: int, writer: int) -> None:
         """Be a worker, in the process that has just been forked, to its end."""
         import signal
-
-        def tell(greeting: str) -> None:
-            os.write(writer, b"+" + greeting.encode("utf-8", "replace"))
-
-        def is_told() -> bool:             # Ctrl-C and SIGHUP are for our parent to understand
-            return signal.SIGTERM in self._told or os.getppid() != self._pid
-
         code = 1
         try:
-            self._serve(number, tell, is_told)
+            self._serve(number, lambda greeting: os.write(writer, b"+" + greeting.encode(
+                "utf-8", "replace")), lambda: (
+                    # Ctrl-C and SIGHUP are for our parent to understand.
+                    signal.SIGTERM in self._signals or os.getppid() != self._pid))
             code = 0
         except MCPKitError as error:
             os.write(writer, b"-" + str(error).encode("utf-8", "replace"))
@@ -12082,37 +11999,72 @@ class Workers:
                 flush_out()
             os._exit(code)
 
-    def _dismiss(self, worker: Optional[Worker]) -> None:
-        """Tell a worker to stop, if there is one."""
+    def _replace_dead(self) -> None:
+        """See who has died, and fill the places that are due: later and later if that goes on."""
+        self._leaving = [pid for pid in self._leaving if find_end(pid) is None]
+        for place in self._places:
+            now, cause = time.monotonic(), None
+            if place.pid is not None:
+                end = find_end(place.pid)
+                cause = end and f"worker {place.pid} {end}"
+                if end and now - place.started >= STEADY_SECONDS:
+                    place.deaths = 0
+            elif place.due <= now:
+                try:
+                    self._start(place)
+                except UsageError as error:
+                    cause = str(error)
+            if cause:
+                delay = min(REPLACE_SECONDS * 2 ** (place.deaths - 1), REPLACE_MOST_SECONDS)
+                delay = delay if place.deaths else 0.0
+                place.pid, place.due, place.deaths = None, now + delay, min(place.deaths + 1, 20)
+                log_line(f"{cause}: another takes its place" + (
+                    f" in {delay:g} s" if delay else ""))
+
+    def _reload(self) -> None:
+        """Put a new worker in each place; if one does not come to serve, leave the rest."""
+        for place in self._places:
+            former = place.pid
+            try:
+                greeting = self._start(place)
+            except UsageError as error:
+                log_line(f"not reloaded: {error}")
+                return
+            if not greeting:
+                return
+            self._dismiss(former)
+        log_line("reloaded")
+
+    def _dismiss(self, pid: Optional[int]) -> None:
+        """Have a worker stop, if there is one."""
         import signal
-        if worker is not None:
-            self._leaving.append(worker)
+        if pid is not None:
+            self._leaving.append(pid)
             with contextlib.suppress(OSError):         # it has died, and may have been reaped
-                os.kill(worker.pid, signal.SIGTERM)
+                os.kill(pid, signal.SIGTERM)
 
     def _stop(self) -> None:
         """Have all workers end; by force those that take too long, and all on a second signal."""
         import signal
-        self._told.clear()
+        seen, deadline = len(self._signals), time.monotonic() + STOP_SECONDS + 0.8
         self._listener.close()
-        for slot in self._slots:
-            self._dismiss(slot.worker)
-        deadline = time.monotonic() + STOP_SECONDS + 0.8
+        for place in self._places:
+            self._dismiss(place.pid)
         while self._leaving:
-            if self._told or time.monotonic() > deadline:
-                for worker in self._leaving:
-                    os.kill(worker.pid, signal.SIGKILL)
+            if len(self._signals) > seen or time.monotonic() > deadline:
+                for pid in self._leaving:
+                    os.kill(pid, signal.SIGKILL)
             time.sleep(0.02)
-            self._leaving = [worker for worker in self._leaving if find_end(worker.pid) is None]
-        if self._told:
-            os._exit(128 + self._told[0])
+            self._leaving = [pid for pid in self._leaving if find_end(pid) is None]
+        if len(self._signals) > seen:
+            os._exit(128 + self._signals[-1])
 
 
-def find_end(pid: int, waits: bool = False) -> Optional[str]:
-    """Return how a process of ours has ended, or None while it runs, unless one waits for it."""
+def find_end(pid: int, flags: Optional[int] = None) -> Optional[str]:
+    """Return how a process of ours has ended; None if it runs (flags 0: wait for its end)."""
     try:
-        ended, status = os.waitpid(pid, 0 if waits else os.WNOHANG)
-    except ChildProcessError:              # somebody else has asked for it
+        ended, status = os.waitpid(pid, os.WNOHANG if flags is None else flags)
+    except ChildProcessError:              # something else has asked for it
         return "ended"
     if not ended:
         return None
@@ -12127,6 +12079,9 @@ def has_terminal() -> bool:
         return True
     except OSError:
         return False
+
+
+RUN_OPTIONS["workers"] = run_workers
 add_options("serve", option("--workers", type=parse_count, metavar="N",
                             help="serve with N processes (SIGHUP replaces them)"))
 

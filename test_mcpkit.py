@@ -10892,19 +10892,6 @@ def test_workers_and_who_wants_to_stay_on_a_core(tmp_path, words, count):
         assert cores <= {tuple(own)} if count is None else cores <= {(core,) for core in own}
 
 
-@needs_fork
-def test_a_worker_that_dies_again_and_again_is_replaced_later_and_later():
-    slot, now = mcpkit.Slot(0), 100.0
-    delays = []
-    for _ in range(12):
-        slot.worker = mcpkit.Worker(1, now, "")
-        delays.append(slot.vacate(now + 1))
-        assert slot.worker is None and slot.due == now + 1 + delays[-1]
-    assert delays == [0, 0.25, 0.5, 1, 2, 4, 8, 16, 30, 30, 30, 30]
-    slot.worker = mcpkit.Worker(1, now, "")
-    assert slot.vacate(now + mcpkit.STEADY_SECONDS) == 0
-
-
 def serve_with_workers(*words, cwd=ROOT):
     ran = run("serve", "--port", "0", "--workers", "2", *words, cwd=cwd)
     assert ran.out == "" and ran.err.count("\n") == 1
@@ -10914,7 +10901,7 @@ def serve_with_workers(*words, cwd=ROOT):
 UNSHAREABLE = {
     "sessions": (["--sessions"], "do not know each other's sessions: serve without them (--no-sess"),
     "sessions of a file": (["jobs.py"], "serve without them (--no-sessions), or start several"),
-    "tasks in memory": (["jobs.py", "--no-sessions"], "unless a file has them: name one with --state"),
+    "tasks in memory": (["jobs.py", "--no-sessions"], "unless they are kept in a file: name one with --state"),
     "standard input": (["--stdio"], "one process: leave out --workers"),
     "a file that is not there": (["no.py"], "there is no file no.py"),
     "a file that ends": (["ends.py"], "a worker ended with exit code 7 before it served"),
@@ -10953,7 +10940,7 @@ def test_a_program_with_threads_is_refused_workers():
 
 @pytest.mark.parametrize("count", [0, -1, True, "2", 1.5])
 def test_a_number_of_workers_that_is_none_is_refused(count):
-    with pytest.raises(UsageError, match="workers is a number of processes"):
+    with pytest.raises(UsageError, match="workers must be a number of processes"):
         Server("x").run(workers=count, port=0)
 
 
