@@ -16073,17 +16073,21 @@ def read_in_ways(read, data):
         [data], [data[at:at + 1] for at in range(len(data))], [data[:place], data[place:]])]
 
 
-def fuzz_json(data):
-    value = find_error(mcpkit.parse_json, data)
-    if not isinstance(value, ValueError):
-        assert mcpkit.parse_json(mcpkit.format_message(value)) == value
-        message = find_error(mcpkit.parse_message, value)
-        assert isinstance(message, typing.get_args(mcpkit.Message)) or message.code == -32600
-
-
 @functools.lru_cache(maxsize=None)
 def start_fuzzed_service():
     return mcpkit.HTTPService(mcpkit.build_pong_server(), port=0, path="/mcp").__enter__()
+
+
+def fuzz_json(data):
+    data = data.replace(b"\n", b" ")
+    value = find_error(functools.partial(json.loads, parse_constant=int), data)
+    for answer in run_stdio(build_fuzzed_server()[0], data + b"\n"):
+        error = answer.get("error", {})
+        assert error.get("code") in (-32700, -32600, -32601, -32602, None)
+        assert error.get("code") != -32700 or isinstance(value, ValueError) or b"e9" in data
+
+
+FUZZED_STATUS = {200, 202, 204, 400, 401, 403, 404, 405, 406, 411, 413, 415, 417, 421, 431, 501, 505}
 
 
 def fuzz_requests(data):
@@ -16092,16 +16096,23 @@ def fuzz_requests(data):
         return [reply.status for reply in
                 split_answers(send_raw(start_fuzzed_service(), data, cuts))]
     whole, *others = read_in_ways(read, data)
-    assert {200, 202, 204, 400, 403, 404, 405, 406, 411, 413, 415, 417, 421, 431, 501, 505} >= {
-        *whole}
+    assert FUZZED_STATUS >= {*whole}
     assert all(other == whole or other[-1] >= 400 for other in others)
+
+
+def fuzz_headers(data):
+    text = data.decode("utf-8", "replace").replace("\r", " ").replace("\n", " ")
+    lines = [f"{name}: {text}".encode().decode("latin-1") for name in (
+        "Origin", "Accept", "Mcp-Name", "Authorization", "MCP-Protocol-Version")]
+    for line in lines:
+        reply, = split_answers(send_raw(start_fuzzed_service(), make_raw(PING, line)))
+        assert reply.status in FUZZED_STATUS
 
 
 def fuzz_answers(data):
     def read(pieces):
         with Peer(lambda asked: [*pieces, CLOSE]) as peer:
-            answer = find_error(Client(peer.url, timeout=WAIT).get)
-            return type(answer) if isinstance(answer, Exception) else answer
+            return type(find_error(Client(peer.url, era="legacy", timeout=WAIT).connect))
 
     assert read([data]) == read([data[at:at + 1] for at in range(len(data))])
 
@@ -16115,35 +16126,12 @@ def fuzz_stream(data):
     assert all(found == interpret_stream(data) for found in read_in_ways(read, data))
 
 
-def fuzz_headers(data):
-    text = data.decode("utf-8", "replace")
-    for parse in (mcpkit.parse_bearer, mcpkit.parse_header_value, mcpkit.split_host,
-                  mcpkit.split_list,
-                  mcpkit.parse_media_type, mcpkit.split_resource,
-                  functools.partial(mcpkit.resolve_reference, "http://h/"), mcpkit.parse_target,
-                  functools.partial(mcpkit.is_acceptable.__wrapped__, media_type="text/plain"),
-                  functools.partial(mcpkit.parse_links, page=text), mcpkit.UriTemplate,
-                  functools.partial(mcpkit.check_header, "A")):
-        find_error(parse, text)
-    assert mcpkit.parse_header_value(mcpkit.format_header_value(text)) == text
-    shown = mcpkit.escape_text(text)
-    assert shown.isprintable() and mcpkit.escape_text(shown) == shown
-    assert not mcpkit.is_origin_allowed.__wrapped__(text, frozenset(), True) or re.match(
-        r"https?://(localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)(:\d+)?\Z", text, re.IGNORECASE)
-
-
-def fuzz_challenges(data):
-    for scheme, params in mcpkit.parse_challenges(data.decode("latin-1")):
-        assert scheme == scheme.lower() and all(name == name.lower() for name in params)
-        printable = {name: value for name, value in params.items() if value.isascii()
-                     and value.isprintable()}
-        if printable:
-            again, = mcpkit.parse_challenges(mcpkit.format_challenge(scheme, printable))
-            assert again == mcpkit.Challenge(scheme, printable)
-
-
-SCHEMA_WORDS = [*mcpkit._KEYWORDS[mcpkit.DRAFT_2020_12], "$defs", "definitions", "$id", "$anchor",
-                "a"]
+SCHEMA_WORDS = (
+    "$defs $id $anchor $ref $dynamicRef $schema a additionalProperties allOf anyOf const contains "
+    "definitions dependentRequired dependentSchemas else enum exclusiveMaximum format if items "
+    "maxItems maxLength minContains minimum multipleOf not oneOf pattern patternProperties "
+    "prefixItems properties propertyNames required then type unevaluatedItems "
+    "unevaluatedProperties uniqueItems").split()
 SCHEMA_TEXTS = ["string", "integer", "object", "array", "null", "#", "#/$defs/a", "#a", "a*b", "(",
                 "a"]
 
@@ -16164,12 +16152,8 @@ def draw_schema(draw, depth=3):
 def fuzz_schema(data):
     draw = Draw(data)
     schema, value = draw_schema(draw), draw.value()
-    for is_foreign in (False, True):
-        compiled = find_error(functools.partial(mcpkit.compile_schema, is_foreign=is_foreign),
-                              schema)
-        if not isinstance(compiled, mcpkit.SchemaError):
-            assert len(compiled.errors(value)) <= 20
-    mcpkit.coerce_texts({"a": draw.pick(DRAWN_TEXTS)}, {"properties": {"a": schema}})
+    errors = find_error(mcpkit.schema_errors, value, schema)
+    assert isinstance(errors, mcpkit.SchemaError) or len(errors) <= 20
 
 
 PARAM_NAMES = ["name", "arguments", "_meta", "uri", "cursor", "ref", "argument", "value", "type",
@@ -16207,15 +16191,6 @@ def fuzz_messages(data):
     assert b'"Internal error"' not in answer.data, message
 
 
-def fuzz_configuration(data):
-    found = find_error(mcpkit.parse_config, data, "file")
-    assert isinstance(found, (dict, UsageError))
-    for name, entry in found.items() if isinstance(found, dict) else ():
-        resolved = find_error(mcpkit.resolve_server, name, entry, "file", {"A": "x"}.get)
-        assert isinstance(resolved, (mcpkit.ServerEntry, UsageError))
-        mcpkit.describe_server(name, entry, "file")
-
-
 def fuzz_transcripts(data):
     found = find_error(mcpkit.parse_transcript, data.decode("utf-8", "replace"))
     assert isinstance(found, (list, UsageError))
@@ -16234,7 +16209,7 @@ JSON_PIECES = [b"{", b"}", b"[", b"]", b'"', b":", b",", b"1", b"-", b"e9", b"nu
                b" ", b"\\", b"NaN"]
 # By target: what makes its bytes, of which `make test` tries so many.
 FUZZ_TARGETS = {
-    "json": (fuzz_json, 3000, JSON_PIECES), "requests": (fuzz_requests, 200, HEAD_PIECES),
+    "json": (fuzz_json, 1500, JSON_PIECES), "requests": (fuzz_requests, 200, HEAD_PIECES),
     "answers": (fuzz_answers, 200, [
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", b"HTTP/1.1 200 OK\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n", b"Content-Length: 2\r\n", b"\r\n", b"\n",
@@ -16243,17 +16218,12 @@ FUZZ_TARGETS = {
     "stream": (fuzz_stream, 800, [
         b"data", b"event", b"id", b"retry", b":", b": ", b"\n", b"\r", b"\r\n", b"7", b"data: a\n",
         b"\0", b"\xe4\xb8\x96", b"\xe2\x80", b"\xef\xbb\xbf", b"\xff", b"\n\n"]),
-    "headers": (fuzz_headers, 1500, [
+    "headers": (fuzz_headers, 60, [
         b"http", b"://", b"localhost", b"127.0.0.1", b"[::1]", b":", b"80", b"/", b"@",
-        b"=?base64?", b"?=", b"eA==", b",", b";", b"q=0", b'"', b"\\", b"<", b">", b"rel=next",
-        b"{+a}", b"\r\n", b"\x1b", b" "]),
-    "challenges": (fuzz_challenges, 2000, [piece.encode("latin-1") for piece in HEADER_PIECES]),
+        b"=?base64?", b"?=", b"eA==", b",", b";", b"q=0", b'"', b"\\", b"<", b">", b"2026-07-28",
+        b"Bearer", b"\x1b", b" "]),
     "schema": (fuzz_schema, 2000, [bytes([byte]) for byte in range(256)]),
     "messages": (fuzz_messages, 3000, [bytes([byte]) for byte in range(256)]),
-    "configuration": (fuzz_configuration, 2000, [
-        *JSON_PIECES, b'{"mcpServers":{"a":', b'{"command":', b'"url":', b'"http://h/"', b'"args":',
-        b'"env":', b'"${A}"', b'"${B:-b}"', b"//", b"/*", b"*/", b"\n", b"\xef\xbb\xbf", b'"type":',
-        b'"sse"', b"}}}"]),
     "transcripts": (fuzz_transcripts, 1500, [
         b"### 1 ", "\xb7 title\n".encode(), b"### ", b"# a remark\n", b"\n", b"\r\n", b"\n\n", b"data: ",
         b"POST /mcp HTTP/1.1\n", b"GET /\n", b"HTTP/1.1 200 OK\n", b"HTTP/1.1 ", b"X: y\n", b"> ",
@@ -16299,7 +16269,6 @@ def test_the_fuzzer_knows_each_target_and_makes_a_case_of_what_it_finds(tmp_path
     kept = {}
     exec(fuzzer.TESTS.read_text(), kept)
     assert list(kept["FINDINGS"].values()) == [("json", b"\xff'")]
-
 
 
 def test_each_mutant_breaks_one_place_of_the_file_and_names_a_test_that_there_is():
@@ -16374,6 +16343,7 @@ def nest_message(depth):
     return json.dumps({**call("ping"), "params": {"a": build_nested(depth - 2)}}).encode()
 
 
+OK_LINE = b"HTTP/1.1 200 OK\r\n"
 CHUNKED_ZEROS = b"8\r\n[0,0,0,0\r\n" * 20
 BOUND = {"max_head": 400, "max_headers": 9, "max_body": 200, "max_depth": 5}
 # What goes over one of the limits in BOUND, and the status that it meets.
@@ -16491,10 +16461,10 @@ OVER_CLIENT = {
     "max_bytes: by its length": (
         lambda asked: http_answer(b" " * 20_001), "larger than 20,000 bytes"),
     "max_bytes: chunks": (
-        lambda asked: [CHUNKED_HEAD + b"Content-Type: application/json\r\n\r\n",
+        lambda asked: [OK_LINE + b"Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n",
                        *[b"64\r\n" + b" " * 100 + b"\r\n"] * 300], "larger than 20,000 bytes"),
     "max_bytes: until it ends": (
-        lambda asked: [HEAD_OK + b"Content-Type: application/json\r\n\r\n", *[b" " * 1000] * 30],
+        lambda asked: [OK_LINE + b"Content-Type: application/json\r\n\r\n", *[b" " * 1000] * 30],
         "larger than 20,000 bytes"),
     "max_bytes: an event": (
         lambda asked: stream_answer(b"data: ", *[b"x" * 1000] * 30), "than 20,000 bytes"),
@@ -16508,7 +16478,7 @@ OVER_CLIENT = {
         lambda asked: http_answer(b'{"jsonrpc":"2.0","id":1,"result":' + b"1" * 5000 + b"}"),
         "a number of 5000 digits"),
     "ANSWER_HEAD_BYTES": (
-        lambda asked: [HEAD_OK, *[b"X: " + b"y" * 8000 + b"\r\n"] * 40],
+        lambda asked: [OK_LINE, *[b"X: " + b"y" * 8000 + b"\r\n"] * 40],
         "the head of its answer does not end"),
     "MAX_REDIRECTS": (
         lambda asked: redirect("307 There", f"{asked.path}x"), "more than 5 redirects"),
@@ -16528,28 +16498,6 @@ def test_no_limit_that_a_server_breaks_keeps_the_probe_from_its_verdict(answer, 
     with Peer(answer) as peer:
         report = mcpkit.probe(peer.url, max_bytes=20_000, deep=True, timeout=5)
     assert report["verdict"] in ("fail", "unreachable") and report["headline"]["message"]
-
-
-def test_a_list_of_more_pages_than_are_read_is_told_to_be_incomplete(monkeypatch):
-    monkeypatch.setattr(mcpkit, "MAX_PAGES", 5)
-    cursors = map(str, itertools.count())
-    with Peer(lambda asked: modern_peer(asked, tools_list=lambda asked: http_answer(result(
-            asked, {"tools": [{"name": "a"}], "nextCursor": next(cursors)})))) as peer:
-        with Client(peer.url, timeout=WAIT) as client:
-            assert len(client.list_tools()) == 5
-            assert client.warnings == ["tools/list: only the first 5 pages were read"]
-
-
-def test_a_server_that_asks_and_asks_is_answered_so_often_only():
-    def ask_again(asked):
-        return http_answer(result(asked, {"resultType": "input_required", "requestState": "x",
-                                          "inputRequests": {"q": {"method": "roots/list"}}}))
-
-    with Peer(lambda asked: modern_peer(asked, tools_call=ask_again)) as peer:
-        with Client(peer.url, timeout=WAIT, on_roots=lambda: []) as client:
-            with pytest.raises(ProtocolError, match=f"{mcpkit.MAX_ROUNDS} "):
-                client.call_tool("x")
-    assert peer.methods.count("tools/call") == mcpkit.MAX_ROUNDS
 
 
 FLOODS = {"a line without end": "while True: sys.stdout.write('x' * 9999)",
@@ -16586,19 +16534,20 @@ def test_a_child_that_asks_and_does_not_listen_keeps_nobody_waiting():
         assert client.list_tools() == []
 
 
-def test_a_child_that_asks_without_end_has_few_questions_answered_at_a_time():
+def test_a_child_that_asks_without_end_has_few_questions_answered_at_a_time(monkeypatch):
+    monkeypatch.setattr(mcpkit, "MAX_QUESTIONS", 7)
     released, asked = threading.Event(), []
 
     def think():
-        asked.append(released.wait(WAIT))
+        asked.append(1)
+        released.wait(WAIT)
         return []
 
     with Client([sys.executable, "-c", ASKING_CHILD, "roots/list"], era="legacy", timeout=WAIT,
                 on_roots=think) as client:
-        assert client.list_tools() == []
+        assert client.list_tools() == []           # which comes when all has been asked
+        assert wait_until(lambda: len(asked) == 7)
         released.set()
-        wait_until(lambda: len(asked) == mcpkit.MAX_QUESTIONS)
-        assert client._questions.acquire(timeout=WAIT)
 
 
 def test_each_limit_is_an_option_that_help_names_with_its_meaning():
@@ -16902,7 +16851,7 @@ LONG_WINDED = {
         "tools": [{"name": LONG + str(number), "inputSchema": {"type": LONG}}
                   for number in range(20)]}))),
     "another protocol": lambda asked: LONG.encode(),
-    "a header": lambda asked: HEAD_OK + LONG.encode(),
+    "a header": lambda asked: OK_LINE + LONG.encode(),
 }
 
 
