@@ -6784,11 +6784,11 @@ class Network(NamedTuple):
 
 
 class Proxy(NamedTuple):
-    """A proxy, and the value of Proxy-Authorization that it gets, "" for none."""
+    """A proxy, and the headers that are meant for it."""
 
     host: str
     port: int
-    credentials: str
+    headers: Tuple[Tuple[str, str], ...] = ()
 
 
 class Route(NamedTuple):
@@ -6803,12 +6803,6 @@ class Route(NamedTuple):
     def address(self) -> str:
         """The origin's "host:port"."""
         return format_address(self.host, self.port)
-
-    @property
-    def proxy_headers(self) -> Headers:
-        """The headers that are meant for the proxy."""
-        has_any = self.proxy is not None and self.proxy.credentials
-        return {"Proxy-Authorization": self.proxy.credentials} if has_any else {}
 
 
 def format_address(host: str, port: int) -> str:
@@ -6835,9 +6829,10 @@ def parse_proxy(text: str) -> Proxy:
         raise UsageError("a proxy is http://[USER:PASSWORD@]HOST[:PORT], and not "
                          + (f"{scheme}://{shorten(host)}" if scheme else "this one"))
     if parts.username is None:
-        return Proxy(host, port, "")
+        return Proxy(host, port)
     pair = urllib.parse.unquote_to_bytes(f"{parts.username}:{parts.password or ''}")
-    return Proxy(host, port, "Basic " + base64.b64encode(pair).decode("ascii"))
+    credentials = "Basic " + base64.b64encode(pair).decode("ascii")
+    return Proxy(host, port, (("Proxy-Authorization", credentials),))
 
 
 def find_way(url: str, network: Network) -> Tuple[Route, str]:
@@ -6914,7 +6909,7 @@ def dial(way: Route, waits: Timeouts, attempt: Optional[Attempt] = None) -> sock
     attempt = attempt or Attempt()
     if way.proxy is None:
         return open_socket(way.host, way.port, waits, attempt)
-    host, port, _ = way.proxy
+    host, port, headers = way.proxy
     try:
         sock = open_socket(host, port, waits, attempt)
     except (OSError, TransportError) as error:
@@ -6922,24 +6917,28 @@ def dial(way: Route, waits: Timeouts, attempt: Optional[Attempt] = None) -> sock
         raise TransportError(f"proxy: {fault}", fault.timed_out, "proxy") from None
     try:
         if way.scheme == "https":
-            headers = {"Host": way.address, **way.proxy_headers}
-            response = Connection(sock, way).send("CONNECT", way.address, headers, None, waits)
-            if not 200 <= response.status < 300:
-                raise explain_proxy(response, way)
+            lines = [f"CONNECT {way.address} HTTP/1.1", f"Host: {way.address}",
+                     *map(": ".join, headers), "", ""]
+            sock.settimeout(waits.left())
+            sock.sendall("\r\n".join(lines).encode("ascii"))
+            with contextlib.closing(HTTPResponse(waits, 0, sock, method="CONNECT")) as response:
+                response.begin()
+                check_proxy(response, way)
         return sock
     except BaseException:
         sock.close()
         raise
 
 
-def explain_proxy(response: Any, way: Route) -> TransportError:
-    """Return what a proxy means by a status of its own."""
-    text = f"the proxy refuses {way.address} (HTTP {response.status} {shorten(response.reason)})"
+def check_proxy(response: HTTPResponse, way: Route) -> None:
+    """Raise TransportError for a response with which a proxy refuses to reach an origin."""
     if response.status == 407:
         challenge = shorten(response.headers.get("proxy-authenticate", "without saying how"))
-        text = (f"the proxy wants credentials (HTTP 407, {challenge}): give them as "
-                "http://USER:PASSWORD@HOST:PORT")
-    return TransportError("proxy: " + text, layer="proxy")
+        raise TransportError(f"proxy: the proxy wants credentials (HTTP 407, {challenge}): give "
+                             "them as http://USER:PASSWORD@HOST:PORT", layer="proxy")
+    if way.scheme == "https" and not 200 <= response.status < 300:
+        raise TransportError(f"proxy: the proxy refuses {way.address} (HTTP {response.status} "
+                             f"{shorten(response.reason)})", layer="proxy")
 
 
 # ---- TLS: what it takes to trust a server, and what is said of one that is not trusted
@@ -7063,7 +7062,13 @@ def explain_certificate(error: Any, way: Route, waits: Timeouts) -> TransportErr
 # ---- connections and responses
 
 def decompress(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
-    """Yield what the pieces of a compressed body hold, PIECE_BYTES at once at most."""
+    """Yield what the pieces of a body in a Content-Encoding hold, PIECE_BYTES at once at most."""
+    if coding in ("", "identity"):
+        yield from pieces
+        return
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
+                            "for and cannot be read")
     import zlib
     decoder: Any = None
     for data in pieces:
@@ -7084,19 +7089,46 @@ def decompress(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
         raise http.client.IncompleteRead(b"")
 
 
+class _Reader(io.RawIOBase):
+    """What comes on a socket for one response, each wait within the response's limits."""
+
+    def __init__(self, response: HTTPResponse, file: Any):
+        self._response, self._file = response, file
+        self.head_left: float = ANSWER_HEAD_BYTES
+        self.at_end = False                  # the other end has closed its side
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self.head_left < 0:
+            raise http.client.HTTPException("the head of its answer does not end")
+        self._response.sock.settimeout(self._response.waits.left())
+        size = self._file.readinto(buffer)
+        self.head_left -= size
+        self.at_end = not size
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 class HTTPResponse(http.client.HTTPResponse):
     """A response whose head has been read; its body is read as it comes, within its limits.
 
     `headers` is a dict with names in lower case. `size` counts the bytes of the body that were
-    read, `came` those that came for it, before they were decompressed; `noted` are the first of
-    them. `connection.timeouts` may be changed while it is read.
+    read, `noted` are the first of them; more than `max_bytes` are an error. `waits` may be changed
+    while it is read.
     """
 
-    def __init__(self, sock: Connection, *args: Any, **options: Any):
+    def __init__(self, waits: Any, max_bytes: float, sock: socket.socket, *args: Any,
+                 **options: Any):
         super().__init__(sock, *args, **options)
-        self.connection = sock
-        self.max_bytes = math.inf
-        self.size = self.came = 0
+        self.waits, self.max_bytes, self.sock = waits, max_bytes, sock
+        self._reader = _Reader(self, self.fp.detach())
+        self.fp = io.BufferedReader(self._reader, PIECE_BYTES)
+        self.size = 0
         self.noted = bytearray()
 
     def begin(self) -> None:
@@ -7106,12 +7138,13 @@ class HTTPResponse(http.client.HTTPResponse):
             self.headers = None
             super().begin()
         self._check_head()
+        self._reader.head_left = math.inf
         fields: Dict[str, List[str]] = {}
         for name, value in self.headers.items():
             fields.setdefault(name.lower(), []).append(re.sub(r"\s*\n\s*", " ", value).strip())
         self.headers = {name: ", ".join(values) for name, values in fields.items()}
-        self._pieces = self._read_pieces()
-        if self.length == 0:                             # else a read would wait for more
+        self._pieces = decompress(self._read_pieces(), self.headers.get("content-encoding", "").lower())
+        if self.length == 0:                 # else a read would wait for more
             self.close()
 
     def _check_head(self) -> None:
@@ -7119,33 +7152,28 @@ class HTTPResponse(http.client.HTTPResponse):
 
         Spec: RFC 9112, 6.1 and 6.3.
         """
-        codings = self.headers.get_all("transfer-encoding", [])
-        lengths = set(self.headers.get_all("content-length", []))
+        codings = ", ".join(self.headers.get_all("transfer-encoding", ()))
+        lengths = ", ".join(dict.fromkeys(self.headers.get_all("content-length", ())))
         fault = ""
-        if self.connection.at_end:
+        if self._reader.at_end:
             fault = "the head of its answer does not end"
-        elif self.headers.defects or any("\0" in value for value in self.headers.values()):
+        elif self.headers.defects or "\0" in "".join(self.headers.values()):
             fault = "a header line is malformed"
-        elif codings and not self.chunked or len(codings) > 1:
-            fault = f"its Transfer-Encoding is {shorten(', '.join(codings), 80)}"
-        elif lengths and not codings and not (len(lengths) == 1 and re.fullmatch(
-                "[0-9]{1,18}", min(lengths))):
-            fault = f"its Content-Length is {shorten(', '.join(sorted(lengths)), 80)}"
+        elif codings and codings.lower() != "chunked":
+            fault = f"its Transfer-Encoding is {shorten(codings, 80)}"
+        elif lengths and not codings and not re.fullmatch("[0-9]{1,18}", lengths):
+            fault = f"its Content-Length is {shorten(lengths, 80)}"
         if fault:
             raise http.client.HTTPException(fault)
         # If there are two ways to tell the end, somebody between may have taken the other.
-        self.will_close |= bool(codings) and (bool(lengths) or self.version == 10)
+        self.will_close |= self.status == 101 or bool(codings) and (
+            bool(lengths) or self.version == 10)
 
     @property
     def is_stream(self) -> bool:
         """Whether it is an event stream."""
         return (self.status == 200
                 and parse_media_type(self.headers.get("content-type")) == STREAM_TYPE)
-
-    @property
-    def leaves_connection(self) -> bool:
-        """Whether the next request may use the connection."""
-        return self.isclosed() and not self.will_close and self.status != 101
 
     def read_some(self) -> bytes:
         """Return the bytes that have come, at least one; none at the end.
@@ -7160,28 +7188,18 @@ class HTTPResponse(http.client.HTTPResponse):
         return data
 
     def _read_pieces(self) -> Iterator[bytes]:
-        coding = self.headers.get("content-encoding", "identity").lower()
-        if coding in ("identity", ""):
-            return self._read_raw_pieces()
-        if coding not in ("gzip", "x-gzip", "deflate"):
-            raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not "
-                                "asked for and cannot be read")
-        return decompress(self._read_raw_pieces(), coding)
-
-    def _read_raw_pieces(self) -> Iterator[bytes]:
-        while True:
+        came, data = 0, b"-"
+        while data:
             try:
                 # `read` waits until it has all, and `read1` of old Pythons counts only chunks.
                 data = self.read1(PIECE_BYTES) if self.chunked else (
                     self.read(len(self.peek(1)[:PIECE_BYTES]) or 1))
             except http.client.IncompleteRead:
-                if self.connection.at_end:
+                if self._reader.at_end:
                     raise
                 raise http.client.HTTPException("a chunk size is malformed") from None
-            if not data:
-                break
-            self.came += len(data)
-            self._check_size(self.came)          # of compressed bytes that hold nothing, too
+            came += len(data)
+            self._check_size(came)           # of compressed bytes that hold nothing, too
             yield data
         if self.length:
             raise http.client.IncompleteRead(b"")
@@ -7196,82 +7214,19 @@ class HTTPResponse(http.client.HTTPResponse):
 
     def finish(self) -> None:
         """Read the end of a stream if it is there already, so that its connection can be kept."""
-        self.connection.timeouts = build_waits(0.02)
+        self.waits = build_waits(0.02)
         with contextlib.suppress(OSError, MCPKitError, http.client.HTTPException):
             self.read_some()
 
 
-class _Buffer(io.BufferedReader):
-    """What has come on a connection; http.client may close it as if it were for one response."""
-
-    def close(self) -> None:
-        """Stay open."""
-
-
-class Connection(io.RawIOBase):
-    """The socket to an origin, as http.client uses one: each wait keeps to `timeouts`."""
-
-    def __init__(self, sock: Any, way: Route):
-        self.sock, self.route = sock, way
-        self.timeouts: Any = None
-        self.at_end = False                  # the other end has closed its side
-        self.head_left: float = ANSWER_HEAD_BYTES
-        self._buffer = _Buffer(self, PIECE_BYTES)
-        self._unsent = b""
-        self._http = http.client.HTTPConnection(way.host, way.port)
-        self._http.default_port = 443 if way.scheme == "https" else 80
-        self._http.response_class = HTTPResponse
-
-    def send(self, method: str, target: str, headers: Headers, body: Optional[bytes],
-             waits: Timeouts) -> HTTPResponse:
-        """Send a request and return its response; UsageError for headers that cannot be sent."""
-        self.timeouts, self.head_left, self._unsent = waits, ANSWER_HEAD_BYTES, b""
-        self._http.sock = self
-        try:
-            self._http.request(method, target, body, headers)
-        except ValueError as error:
-            raise UsageError(f"a header cannot be sent: {shorten(str(error))}") from None
-        self.sock.settimeout(waits.left())
-        with contextlib.suppress(BrokenPipeError):       # it may have answered already
-            self.sock.sendall(self._unsent)
-        response = self._http.getresponse()
-        self.head_left = math.inf
-        return response
-
-    def sendall(self, data: bytes) -> None:
-        """Keep what http.client sends: head and body leave together."""
-        self._unsent += data
-
-    def makefile(self, *_: Any) -> Any:
-        """Return the one buffer that all responses are read from."""
-        return self._buffer
-
-    def close(self) -> None:
-        """Stay open: http.client closes what its response still reads. `sock` is closed by us."""
-
-    def readable(self) -> bool:
-        """Return True, as a BufferedReader wants."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Wait for the next bytes; without `timeouts`, raise BlockingIOError rather than wait."""
-        if self.head_left < 0:
-            raise http.client.HTTPException("the head of its answer does not end")
-        self.sock.settimeout(0.0 if self.timeouts is None else self.timeouts.left())
-        size = self.sock.recv_into(buffer)
-        self.head_left -= size
-        self.at_end = not size
-        return size
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether the other end neither sent what was not asked for nor closed the connection."""
-        self.timeouts = None
-        try:
-            self._buffer.peek(1)
-        except (OSError, ValueError) as error:
-            return isinstance(error, BlockingIOError) or type(error).__name__ == "SSLWantReadError"
-        return False
+def is_quiet(sock: socket.socket) -> bool:
+    """Return whether the other end neither sent what was not asked for nor hung up."""
+    try:
+        sock.settimeout(0)
+        sock.recv(1)
+    except (OSError, ValueError) as error:
+        return isinstance(error, BlockingIOError) or type(error).__name__ == "SSLWantReadError"
+    return False
 
 
 def read_whole(response: HTTPResponse) -> Tuple[int, Headers, bytes]:
@@ -7294,11 +7249,11 @@ class HTTPPool:
         self._max_bytes = max_bytes
         self._context: Any = None                        # an ssl.SSLContext, made at first use
         self._idle: Dict[Route, list] = {}               # guarded by _lock, as are the next two
-        self._attempts: set = set()                      # that go on
+        self._attempts: Set[Attempt] = set()             # that go on
         self.is_closed = False
         # The environment is slow to read.
         self._find_way = functools.lru_cache(maxsize=64)(lambda url: find_way(url, network))
-        self._proven: set = set()                        # routes on which an answer came
+        self._proven: Set[Route] = set()                 # on which an answer came
         self._lock = threading.Lock()
 
     def request(self, method: str, url: str, headers: Headers, body: Optional[bytes],
@@ -7315,64 +7270,80 @@ class HTTPPool:
         attempt = attempt or Attempt()
         attempt.notes.clear()
         try:
-            with self._lock:
-                if self.is_closed:
-                    raise TransportError("the connection was closed")
-                self._attempts.add(attempt)
             response = self._send(method, url, headers, body, waits, attempt, is_safe)
             return read(response)
         except (OSError, MCPKitError, http.client.HTTPException) as caught:
             error = explain_transport_error(caught, url, response, waits)
             raise error from None
         finally:
-            self._end(attempt, response)
-            exchange = Exchange(method, url, headers, body or b"", None, {}, b"", 0, False,
-                                time.monotonic() - started, error and str(error),
-                                tuple(attempt.notes))
-            observe(exchange if response is None else exchange._replace(
-                status=response.status, headers=response.headers, answer=bytes(response.noted),
-                size=response.size, is_stream=response.is_stream))
+            self._finish(attempt, response)
+            seen = (None, {}, b"", 0, False) if response is None else (
+                response.status, response.headers, bytes(response.noted), response.size,
+                response.is_stream)
+            observe(Exchange(method, url, headers, body or b"", *seen, time.monotonic() - started,
+                             error and str(error), tuple(attempt.notes)))
 
-    def _send(self, method: str, url: str, headers: Headers, body: Optional[bytes],
-              waits: Timeouts, attempt: Attempt, is_safe: bool) -> HTTPResponse:
-        way, note = self._find_way(url)
+    def _send(self, method: str, url: str, headers: Headers, body: Optional[bytes], waits: Timeouts,
+              attempt: Attempt, is_safe: bool) -> HTTPResponse:
+        """Send a request and return the response, of which the head has been read."""
+        way, bypassed = self._find_way(url)
         target = re.sub(r"^[^/]*//[^/?#]*|#.*", "", escape_url(url))
         target = target if target.startswith("/") else "/" + target
         if way.proxy is not None and way.scheme == "http":
             target = f"http://{urllib.parse.urlsplit(url).netloc}{target}"
-            headers = {**way.proxy_headers, **headers}
-        connection = self._take(way)
-        is_new = connection is None
-        if is_new:
-            attempt.notes += [note] if note else []
-            connection = self._connect(way, waits, attempt)
+            headers = {**dict(way.proxy.headers), **headers}
+        with self._lock:
+            if self.is_closed:
+                raise TransportError("the connection was closed")
+            self._attempts.add(attempt)
+        kept, response = self._take(way), None
+        if kept is None and bypassed:
+            attempt.notes.append(bypassed)
+        connection = kept or self._connect(way, waits, attempt)
+        sock, parts = connection.sock, []
         try:
-            attempt.use(connection.sock)
-            response = connection.send(method, target, headers, body, waits)
-            if response.status == 407 and way.proxy is not None:
-                raise explain_proxy(response, way)
+            attempt.use(sock)
+            connection.response_class = functools.partial(HTTPResponse, waits, self._max_bytes)
+            connection.sock = types.SimpleNamespace(sendall=parts.append)
+            connection.request(method, target, body, headers)
+            connection.sock = sock
+            sock.settimeout(waits.left())
+            with contextlib.suppress(BrokenPipeError):   # it may have answered already
+                sock.sendall(b"".join(parts))            # head and body at once
+            response = connection.getresponse()
+            response.url, response.connection, response.route = url, connection, way
+            if way.proxy is not None:
+                check_proxy(response, way)
             self._proven.add(way)
-            response.url, response.max_bytes = url, self._max_bytes
             return response
         except BaseException as error:
-            connection.sock.close()
-            is_lost = isinstance(error, ConnectionError) and not attempt.aborted.is_set()
-            if is_lost and not is_new and is_safe and connection.head_left == ANSWER_HEAD_BYTES:
+            if response is not None:
+                response.close()
+            sock.close()
+            if isinstance(error, ValueError):
+                raise UsageError(f"this cannot be sent: {shorten(str(error))}") from None
+            if not isinstance(error, ConnectionError) or attempt.aborted.is_set():
+                raise
+            if kept is not None and is_safe:
                 return self._send(method, url, headers, body, waits, attempt, False)
-            if is_lost and self._speaks_tls(way, waits):
+            if self._speaks_tls(way, waits):
                 raise TransportError(f"tls: {way.address} speaks TLS, not plain HTTP: use "
-                                     "https://", layer="tls", hint=USE_HTTPS) from None
+                                     "https://", layer="tls") from None
             raise
 
-    def _connect(self, way: Route, waits: Timeouts, attempt: Attempt) -> Connection:
+    def _connect(self, way: Route, waits: Timeouts, attempt: Attempt) -> http.client.HTTPConnection:
         """Return a new connection to an origin, with TLS if its scheme says so."""
+        connection = http.client.HTTPConnection(way.host, way.port)
         if way.scheme == "http":
-            return Connection(dial(way, waits, attempt), way)
+            connection.sock = dial(way, waits, attempt)
+            return connection
         import ssl
+        connection.default_port = 443
         with self._lock:
             self._context = self._context or build_tls_context(self._network)
         try:
-            return Connection(open_tls(way, waits, self._context, attempt), way)
+            connection.sock = open_tls(way, waits, self._context, attempt)
+            return connection
         except ssl.SSLCertVerificationError as error:
             raise explain_certificate(error, way, waits) from None
 
@@ -7387,26 +7358,27 @@ class HTTPPool:
         except (OSError, ValueError, TransportError):
             return False
 
-    def _take(self, way: Route) -> Optional[Connection]:
+    def _take(self, way: Route) -> Optional[http.client.HTTPConnection]:
         """Return an idle connection that the server has not closed meanwhile."""
         while True:
             with self._lock:
                 idle = self._idle.get(way)
                 connection = idle.pop() if idle else None
-            if connection is None or connection.is_quiet:
+            if connection is None or is_quiet(connection.sock):
                 return connection
-            connection.sock.close()
+            connection.close()
 
-    def _end(self, attempt: Attempt, response: Optional[HTTPResponse]) -> None:
+    def _finish(self, attempt: Attempt, response: Optional[HTTPResponse]) -> None:
         """Keep the connection of a response that was read to its end; close any other."""
         with self._lock:
             self._attempts.discard(attempt)
-            if response is not None:
-                if response.leaves_connection and not self.is_closed:
-                    self._idle.setdefault(response.connection.route, []).append(
-                        response.connection)
-                else:
-                    response.connection.sock.close()
+            if response is None:
+                return
+            if response.isclosed() and not response.will_close and not self.is_closed:
+                self._idle.setdefault(response.route, []).append(response.connection)
+                return
+        response.close()
+        response.connection.close()
 
     def close(self) -> None:
         """Close what is idle, and end what goes on."""
@@ -7415,7 +7387,7 @@ class HTTPPool:
             for attempt in self._attempts:
                 attempt.abort()
             for connection in chain.from_iterable(self._idle.values()):
-                connection.sock.close()
+                connection.close()
             self._idle.clear()
 
 
@@ -7486,7 +7458,6 @@ def find_redirect(url: str, status: int, headers: Headers) -> str:
 
 # ---- what went wrong
 
-USE_HTTPS = "use https:// in the URL"
 # What went wrong below MCP, most telling first: a type, words in its text, its layer, what to say.
 TRANSPORT_FAULTS: Tuple[tuple, ...] = (
     (http.client.RemoteDisconnected, "", "http",
@@ -7525,7 +7496,7 @@ def explain_transport_error(error: Exception, url: str, response: Any,
         seen = "no answer"
         if response is not None:
             seen = f"headers received (HTTP {response.status}), then " + (
-                f"{response.came:,} bytes without an answer" if response.came else "no data")
+                f"{response.size:,} bytes without an answer" if response.size else "no data")
         return TransportError(f"{seen} for {waits.silence:g} s from {at}", timed_out=True)
     text = shorten(str(error))
     for kind, words, layer, form in TRANSPORT_FAULTS:
@@ -12133,6 +12104,7 @@ class SSETransport(SharedStream, HTTPTransport):
         self._opened.set()
 
     def _read_stream(self, call: Call, response: HTTPResponse) -> Any:
+        response.max_bytes = math.inf                     # that limit is one of each event
         parser = SSEParser(self.options.max_bytes)
         for data in iter(response.read_some, b""):
             self._heard = time.monotonic()
@@ -12142,9 +12114,8 @@ class SSETransport(SharedStream, HTTPTransport):
                     continue
                 self.url = find_endpoint(event, response.url)
                 # From here on the time limits are those of the requests.
-                response.connection.timeouts = build_waits(LISTEN_SECONDS)
+                response.waits = build_waits(LISTEN_SECONDS)
                 self._opened.set()
-            response.size = response.came = 0             # the limit of bytes is that of an event
         if not self._opened.is_set():
             raise ProtocolError("it ended without the event endpoint")
         unfinished = len(parser.close())
@@ -14131,7 +14102,7 @@ def read_raw_answer(response: Any, enough: str) -> RawResponse:
         return seen._replace(body=response.read_all())
     while True:
         if not is_limited and (enough == "headers" or getattr(seen, enough)):
-            response.connection.timeouts = build_waits(PROBE_LISTEN_SECONDS)
+            response.waits = build_waits(PROBE_LISTEN_SECONDS)
             is_limited = True
         try:
             data = response.read_some()
@@ -17499,7 +17470,7 @@ class Relay:
         if self._response is None:
             self._response = response
             self._held = self._build_head(response)
-            response.connection.timeouts = self
+            response.waits = self
         elif data:
             self._held += b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
         if self._is_chunked or len(self._held) > NOTED_BYTES:
@@ -17542,7 +17513,7 @@ class Relay:
 
     def left(self) -> float:
         """Wait for more of the answer; TransportError when nobody waits for it with us."""
-        sock = self._response.connection.sock
+        sock = self._response.sock
         while not (getattr(sock, "pending", int)() or _is_ready(sock, "in", LOOK_SECONDS)):
             if self._service.stopped.is_set() or is_peer_gone(self._handler.connection):
                 raise TransportError(CLIENT_LEFT)
