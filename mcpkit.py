@@ -11330,65 +11330,39 @@ LIMITS.update(
     max_running_tasks=(100, "tasks that run at a time in one process (an error beyond)"),
     task_seconds=(3600.0, "seconds that a task is kept, from its call on, unless its tool says "
                           "otherwise"))
-# A status to the member that belongs to it. Spec: Task Status.
-TASK_DETAILS = {"working": None, "input_required": "inputRequests", "completed": "result",
-                "failed": "error", "cancelled": None}
 
 
-class Task(NamedTuple):
-    """A task as the database has it; times are seconds since 1970.
+# ---- a task is the DetailedTask of the specification, with one member that is not shown to
+# clients: `answers`, what they have answered so far, by key
 
-    `detail` belongs to the status: the open input requests by key, the result, or the error.
-    `answers` are those of the client by key, until the task has ended.
+def show_task(task: dict) -> dict:
+    """Return what clients see of a task."""
+    return {name: value for name, value in task.items() if name != "answers"}
+
+
+def end_task(task: dict, status: str, message: Optional[str] = None, **outcome: dict) -> dict:
+    """Return a task as it ended, with its `result` or `error`."""
+    kept = {name: task[name] for name in ("taskId", "createdAt", "ttlMs", "pollIntervalMs")}
+    return without_none({**kept, "status": status, "statusMessage": message, **outcome})
+
+
+def fail_task(task: dict, error: MCPError) -> dict:
+    """Return a task as it ended with an error."""
+    return end_task(task, "failed", error.message, error=error.to_wire())
+
+
+def answer_task(task: dict, responses: dict) -> dict:
+    """Return a task with the answers to what it asks; others are ignored.
+
+    Raises MCPError -32602 for an answer that breaks the rules; the question stays open then.
     """
-
-    id: str
-    principal: Optional[str]               # the only one who may know of it
-    created: float
-    updated: float
-    ttl_ms: int
-    poll_ms: int
-    status: str = "working"
-    message: Optional[str] = None
-    detail: Optional[dict] = None
-    answers: Dict[str, dict] = {}
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether it has ended, and so will never change."""
-        return self.status in ("completed", "failed", "cancelled")
-
-    def answer(self, responses: dict) -> Task:
-        """Return the task with the answers to what it asks; others are ignored.
-
-        Raises MCPError -32602 for an answer that breaks the rules; the question stays open then.
-        """
-        asked = self.detail if self.status == "input_required" else {}
-        given = {key: responses[key] for key in asked if key in responses}
-        for key, response in given.items():
-            read_answer(key, parse_input_request(asked[key]), response)
-        still_open = {key: request for key, request in asked.items() if key not in given}
-        return self if not given else self._replace(
-            status="input_required" if still_open else "working", detail=still_open or None,
-            answers={**self.answers, **given})
-
-    def end(self, status: str, message: Optional[str] = None,
-            detail: Optional[dict] = None) -> Task:
-        """Return the task as it ended."""
-        return self._replace(status=status, message=message, detail=detail, answers={})
-
-    def fail(self, error: MCPError) -> Task:
-        """Return the task as it ended with an error."""
-        return self.end("failed", error.message, error.to_wire())
-
-    def to_wire(self) -> dict:
-        """Return the DetailedTask that `tasks/get` and notifications carry."""
-        member = TASK_DETAILS[self.status]
-        return without_none({
-            "taskId": self.id, "status": self.status, "statusMessage": self.message,
-            "createdAt": format_timestamp(self.created),
-            "lastUpdatedAt": format_timestamp(self.updated), "ttlMs": self.ttl_ms,
-            "pollIntervalMs": self.poll_ms, **({member: self.detail} if member else {})})
+    asked = dict(task.get("inputRequests", {}))
+    given = {key: responses[key] for key in asked if key in responses}
+    for key, response in given.items():
+        read_answer(key, parse_input_request(asked.pop(key)), response)
+    return task if not given else without_none({
+        **task, "status": "input_required" if asked else "working",
+        "inputRequests": asked or None, "answers": {**task.get("answers", {}), **given}})
 
 
 def format_timestamp(seconds: float) -> str:
@@ -11401,6 +11375,8 @@ def count_ms(seconds: float) -> int:
     """Return seconds as the milliseconds of the wire: an integer, and more than 0."""
     return max(1, round(min(seconds, FOREVER_SECONDS) * 1000))
 
+
+# ---- their database
 
 def open_database(path: Union[str, os.PathLike, None]) -> Any:
     """Return a connection to the SQLite file of tasks, made if it is missing; None: in memory.
@@ -11424,21 +11400,21 @@ def open_database(path: Union[str, os.PathLike, None]) -> Any:
         database = sqlite3.connect(path or ":memory:", timeout=5.0, isolation_level=None,
                                    check_same_thread=False, factory=factory)
         with database:
-            database.execute("BEGIN IMMEDIATE")
-            (mark,), = database.execute("PRAGMA user_version")
-            (tables,), = database.execute("SELECT count(*) FROM sqlite_master")
+            run = database.execute
+            run("BEGIN IMMEDIATE")
+            (mark,), (tables,) = *run("PRAGMA user_version"), *run(
+                "SELECT count(*) FROM sqlite_master")
             if not tables and not mark:
                 # `seen` is when the process `owner`, which runs the task, was last heard of; NULL
                 # if the task has ended.
-                database.execute("CREATE TABLE task (id TEXT PRIMARY KEY, expires REAL, "
-                                 "owner TEXT, seen REAL, data TEXT)")
-                database.execute(f"PRAGMA user_version = {DATABASE_MARK}")
+                run("CREATE TABLE task (id TEXT PRIMARY KEY, principal TEXT, expires REAL, "
+                    "owner TEXT, seen REAL, data TEXT)")
+                run(f"PRAGMA user_version = {DATABASE_MARK}")
             elif mark != DATABASE_MARK:
                 raise UsageError(f"{path} is an SQLite file, but not the state file of this "
                                  "version of mcpkit: name another")
-        database.execute("PRAGMA journal_mode = WAL")
-        # Survives the end of the process; a power failure may cost the last moments.
-        database.execute("PRAGMA synchronous = NORMAL")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")       # a power failure may cost the last moments
         return database
     except (OSError, sqlite3.Error) as error:
         raise UsageError(f"the state file {path} cannot be used: "
@@ -11452,8 +11428,8 @@ class Tasks:
     written, methods raise MCPError, and the log says why.
     """
 
-    def __init__(self, server: Server):
-        self.path: Union[str, os.PathLike, None] = None
+    def __init__(self, server: Server, path: Union[str, os.PathLike, None] = None):
+        self.path = path
         self.server = server
         self._id = server.runtime.new_id()           # of this owner of tasks
         self._lock = server.runtime.new_lock()       # guards the rest; changes keep their order
@@ -11479,68 +11455,72 @@ class Tasks:
             raise MCPError(INTERNAL_ERROR, "Internal error: no task can be kept or looked up here "
                            "at the moment; try again later") from None
 
-    def _write(self, run: Callable, task: Task, owner: str) -> None:
-        # Each REPLACE gives a new rowid, so their order is that of the last changes.
-        seen = None if task.is_finished else self.server.runtime.now()
-        run("REPLACE INTO task VALUES (?, ?, ?, ?, ?)", (
-            task.id, task.created + task.ttl_ms / 1000, owner, seen, encode_json(task._asdict())))
-
-    def add(self, task: Task) -> None:
-        """Keep a new task; raises MCPError if too many are kept that have not ended.
+    def create(self, task_id: str, principal: Optional[str], seconds: float,
+               poll_seconds: float) -> dict:
+        """Return a new task, which is kept; raises MCPError if too many are that have not ended.
 
         Those whose time is over go, and as many as need be of those that ended first.
         """
-        limit = self.server.limits.max_tasks
+        limit, wall_now = self.server.limits.max_tasks, self.server.runtime.wall_now()
+        moment = format_timestamp(wall_now)
+        task = {"taskId": task_id, "status": "working", "createdAt": moment,
+                "lastUpdatedAt": moment, "ttlMs": count_ms(seconds),
+                "pollIntervalMs": count_ms(poll_seconds)}
         with self._lock, self._transaction() as run:
             now = self.server.runtime.now()          # not before others have written theirs
-            run("DELETE FROM task WHERE expires <= ?", (task.created,))
+            run("DELETE FROM task WHERE expires <= ?", (wall_now,))
             excess = max(0, run("SELECT count(*) FROM task").fetchone()[0] + 1 - limit)
-            ended = run("DELETE FROM task WHERE rowid IN (SELECT rowid FROM task WHERE (seen "
-                        "BETWEEN ? AND ?) IS NOT 1 ORDER BY rowid LIMIT ?)",
-                        (now - SILENT_SECONDS, now, excess)).rowcount
-            if ended < excess:
+            # The order of the row ids is that of the last changes.
+            if run("DELETE FROM task WHERE rowid IN (SELECT rowid FROM task WHERE (seen BETWEEN ? "
+                   "AND ?) IS NOT 1 ORDER BY rowid LIMIT ?)",
+                   (now - SILENT_SECONDS, now, excess)).rowcount < excess:
                 raise MCPError(INTERNAL_ERROR, f"Too many tasks: {limit} are kept here and none "
                                "has ended; try again later")
-            self._write(run, task, self._id)
+            run("INSERT INTO task VALUES (?, ?, ?, ?, ?, ?)", (
+                task_id, principal, wall_now + task["ttlMs"] / 1000, self._id, now,
+                encode_json(task)))
+        return task
 
-    def read(self, task_id: str, principal: Optional[str]) -> Optional[Task]:
+    def read(self, task_id: str, principal: Optional[str]) -> Optional[dict]:
         """Return a task of a principal as it is now, None if there is none any more.
 
         One has failed if it does not run here any more, or the process that ran it has not been
         heard of for SILENT_SECONDS.
         """
+        runtime = self.server.runtime
         if not task_id.isascii():        # no id of ours; and SQLite takes no lone surrogates
             return None
         with self._lock, self._transaction("DEFERRED") as run:
-            row = run("SELECT data, owner, seen FROM task WHERE id = ? AND expires > ?",
-                      (task_id, self.server.runtime.wall_now())).fetchone()
-        task = row and Task(**json.loads(row[0]))
-        if task is None or task.principal != principal:
-            return None
-        if task.is_finished or task_id in self._calls or row[1] != self._id and (
-                0 <= self.server.runtime.now() - row[2] <= SILENT_SECONDS):
+            row = run("SELECT data, owner, seen FROM task WHERE id = ? AND principal IS ? AND "
+                      "expires > ?", (task_id, principal, runtime.wall_now())).fetchone()
+        task = row and json.loads(row[0])
+        if row is None or row[2] is None or task_id in self._calls or row[1] != self._id and (
+                0 <= runtime.now() - row[2] <= SILENT_SECONDS):
             return task
         interrupted = MCPError(INTERNAL_ERROR, "the task was interrupted: what ran it has ended "
                                "without an outcome; call again")
         with contextlib.suppress(MCPError):      # what cannot be written is so all the same
-            return self.change(task_id, lambda task: task.fail(interrupted))
-        return task.fail(interrupted)
+            return self.change(task_id, lambda task: fail_task(task, interrupted))
+        return fail_task(task, interrupted)
 
-    def change(self, task_id: str, change: Callable[[Task], Task]) -> Optional[Task]:
+    def change(self, task_id: str, change: Callable[[dict], dict]) -> Optional[dict]:
         """Change a task that has not ended and notify those who listen; return how it is then."""
         with self._lock:
             with self._transaction() as run:
-                row = run("SELECT data, owner FROM task WHERE id = ?", (task_id,)).fetchone()
-                task = row and Task(**json.loads(row[0]))
-                changed = task if task is None or task.is_finished else change(task)
+                row = run("SELECT data, seen FROM task WHERE id = ?", (task_id,)).fetchone()
+                task = row and json.loads(row[0])
+                changed = task if row is None or row[1] is None else change(task)
                 if changed == task:
                     return task
-                changed = changed._replace(updated=self.server.runtime.wall_now())
-                self._write(run, changed, row[1])
+                changed["lastUpdatedAt"] = format_timestamp(self.server.runtime.wall_now())
+                is_over = changed["status"] in ("completed", "failed", "cancelled")
+                run("UPDATE task SET rowid = (SELECT max(rowid) + 1 FROM task), data = ?, "
+                    "seen = CASE WHEN ? THEN NULL ELSE seen END WHERE id = ?",
+                    (encode_json(changed), is_over, task_id))
             if task_id in self._calls:
-                self._calls[task_id].wake(changed.is_finished)
+                self._calls[task_id].wake(is_over)
             # Spec: SEP-2663, Task Status Notifications: in the order of changes.
-            self.server.notify("notifications/tasks", changed.to_wire(),
+            self.server.notify("notifications/tasks", show_task(changed),
                                lambda wanted: task_id in wanted.others.get("taskIds", ()))
             return changed
 
@@ -11599,10 +11579,11 @@ class Tasks:
 
     def close(self) -> None:
         """Have what runs see that it is cancelled, and close the database; waits for nothing."""
-        text = "the task was interrupted: its server has stopped; call again"
+        error = MCPError(INTERNAL_ERROR, "the task was interrupted: its server has stopped; call "
+                         "again")
         for call in tuple(self._calls.values()):
             with contextlib.suppress(MCPError):
-                self.change(call.id, lambda task: task.fail(MCPError(INTERNAL_ERROR, text)))
+                self.change(call.id, lambda task: fail_task(task, error))
             call.wake(True)
         with self._lock:
             self._closed.set()
@@ -11621,11 +11602,10 @@ class TaskCall(Channel):
     def __init__(self, tasks: Tasks, context: Context, seconds: Optional[float],
                  poll_seconds: float):
         self.id = tasks.server.runtime.new_id()
-        self.task: Optional[Task] = None             # as it was created
+        self.task: Optional[dict] = None             # as it was created
         self._tasks = tasks
         self._route = context.route
-        self._seconds = seconds
-        self._poll_seconds = poll_seconds
+        self._seconds = (seconds or tasks.server.limits.task_seconds, poll_seconds)
         self._answers: Any = queue.SimpleQueue()     # of the call: the first one counts
         self._changed = tasks.server.runtime.new_event()     # set when the task may have changed
         self._keys: set = set()                      # all that were ever asked under
@@ -11633,13 +11613,8 @@ class TaskCall(Channel):
     def start(self) -> TaskCall:
         """Create the task, unless that has been done, and answer the call with its handle."""
         if self.task is None:
-            now = self._tasks.server.runtime.wall_now()
-            seconds = self._seconds or self._tasks.server.limits.task_seconds
-            task = Task(self.id, self._route.subject, now, now, count_ms(seconds),
-                        count_ms(self._poll_seconds))
-            self._tasks.add(task)
-            self.task = task
-            self._answers.put({"resultType": "task", **task.to_wire()})
+            self.task = self._tasks.create(self.id, self._route.subject, *self._seconds)
+            self._answers.put({"resultType": "task", **self.task})
         return self
 
     def wait(self) -> dict:
@@ -11654,14 +11629,14 @@ class TaskCall(Channel):
         try:
             result = handler()
             self.start()
-            self._tasks.change(self.id, lambda task: task.end("completed", None, result))
+            self._tasks.change(self.id, lambda task: end_task(task, "completed", result=result))
         except InputRequired as pause:
             self._answers.put(pause.result)
         except BaseException as error:
             shown = self._tasks.server.explain(error, name)
             self._answers.put(shown)
             with contextlib.suppress(MCPError):      # the log says why it cannot be written
-                self._tasks.change(self.id, lambda task: task.fail(shown))
+                self._tasks.change(self.id, lambda task: fail_task(task, shown))
 
     def wake(self, is_over: bool) -> None:
         """Have the handler see that the task may have changed, or is over."""
@@ -11673,7 +11648,7 @@ class TaskCall(Channel):
         """Show the message, if there is one, as the task's status message."""
         if message is not None:
             with contextlib.suppress(MCPError):      # a full disk is no reason to end the work
-                self._tasks.change(self.id, lambda task: task._replace(message=message))
+                self._tasks.change(self.id, lambda task: {**task, "statusMessage": message})
 
     def ask(self, questions: Dict[str, Question]) -> dict:
         """Return the answers by key, when all are there; raises TransportError when none will be.
@@ -11686,26 +11661,20 @@ class TaskCall(Channel):
                               if name not in self._keys)
             self._keys.add(names[key])
             requests[names[key]] = build_input_request(question, self._route.version)
-        task = self._tasks.change(self.id, lambda task: task._replace(
-            status="input_required", detail={**(task.detail or {}), **requests}))
-        while task and not task.is_finished and not set(requests) <= set(task.answers):
+        task = self._tasks.change(self.id, lambda task: {
+            **task, "status": "input_required",
+            "inputRequests": {**task.get("inputRequests", {}), **requests}})
+        while not (self.cancelled or task and set(requests) <= set(task.get("answers", ()))):
             self._changed.wait()
             self._changed.clear()
-            task = None if self.cancelled else self._tasks.read(self.id, self._route.subject)
-        if task is None or task.is_finished:
+            task = self._tasks.read(self.id, self._route.subject)
+        if self.cancelled:
             raise TransportError("the task was over before what it asked was answered")
-        return {key: read_answer(key, question, task.answers[names[key]])
+        return {key: read_answer(key, question, task["answers"][names[key]])
                 for key, question in questions.items()}
 
 
 # ---- how it is added to a server
-
-def get_tasks(server: Server) -> Tasks:
-    """Return the tasks of a server, in memory until `keep_tasks` names a file."""
-    if "tasks" not in server.extras:
-        server.extras["tasks"] = Tasks(server)
-    return server.extras["tasks"]
-
 
 def keep_tasks(server: Server, state: Union[str, os.PathLike, None]) -> None:
     """Keep the tasks of a server in this file from now on, None: in memory. For before serving.
@@ -11713,10 +11682,16 @@ def keep_tasks(server: Server, state: Union[str, os.PathLike, None]) -> None:
     The file still has them when the process has ended, and several processes may use it at once.
     Raises UsageError for a file that cannot be used.
     """
-    tasks = server.extras["tasks"] = Tasks(server)
-    tasks.path = state
+    server.extras["tasks"] = Tasks(server, state)
     if state is not None:
         open_database(state).close()
+
+
+def get_tasks(server: Server) -> Tasks:
+    """Return the tasks of a server, in memory until `keep_tasks` names a file."""
+    if "tasks" not in server.extras:
+        keep_tasks(server, None)
+    return server.extras["tasks"]
 
 
 def build_task_runner(server: Server, task: Optional[str] = None, asks: str = "within",
@@ -11774,7 +11749,7 @@ def start_task(context: Context) -> None:
         context.channel = context.asker = context.extra.start()
 
 
-def find_task(server: Server, params: dict, context: Context) -> Task:
+def find_task(server: Server, params: dict, context: Context) -> dict:
     """Return the task that a request is about; MCPError -32602, the same for all that is not."""
     task = server.tasks.read(params["taskId"], context.route.subject)
     if task is None:
@@ -11785,16 +11760,20 @@ def find_task(server: Server, params: dict, context: Context) -> Task:
 
 def handle_tasks_get(server: Server, params: dict, context: Context) -> dict:
     """Say how a task is, and what came of it."""
-    return find_task(server, params, context).to_wire()
+    return show_task(find_task(server, params, context))
 
 
-def handle_tasks_change(server: Server, params: dict, context: Context) -> dict:
-    """Take answers to what a task asks, or end it at once; its handler sees `ctx.cancelled`."""
-    def change(task: Task) -> Task:
-        if context.route.message.method == "tasks/update":
-            return task.answer(params["inputResponses"])
-        return task.end("cancelled", "cancelled by the client")
-    server.tasks.change(find_task(server, params, context).id, change)
+def handle_tasks_update(server: Server, params: dict, context: Context) -> dict:
+    """Take answers to what a task asks."""
+    server.tasks.change(find_task(server, params, context)["taskId"],
+                        lambda task: answer_task(task, params["inputResponses"]))
+    return {}
+
+
+def handle_tasks_cancel(server: Server, params: dict, context: Context) -> dict:
+    """End a task for its client at once; its handler sees `ctx.cancelled`."""
+    server.tasks.change(find_task(server, params, context)["taskId"],
+                        lambda task: end_task(task, "cancelled", "cancelled by the client"))
     return {}
 
 
@@ -11807,8 +11786,8 @@ def may_hear_of_task(server: Server, task_id: str, context: Context) -> bool:
 Server.tasks = property(get_tasks)
 Server.keep_tasks = keep_tasks
 Context.start_task = start_task
-HANDLERS.update({"tasks/get": handle_tasks_get, "tasks/update": handle_tasks_change,
-                 "tasks/cancel": handle_tasks_change})
+HANDLERS.update({"tasks/get": handle_tasks_get, "tasks/update": handle_tasks_update,
+                 "tasks/cancel": handle_tasks_cancel})
 SERVER_OPTIONS["state"] = keep_tasks
 TOOL_OPTIONS["task", "asks", "task_seconds", "poll_seconds"] = build_task_runner
 FILTER_GRANTS["taskIds"] = may_hear_of_task

@@ -149,14 +149,14 @@ MUTANTS = {
         "the_command_that_logs_in_is_one_that_a_shell_takes_as_it_is"),
     # 12. TASKS
     "a task is anybody's": Mutant(
-        "        if task is None or task.principal != principal:", "        if task is None:",
+        "FROM task WHERE id = ? AND principal IS ? AND ", "FROM task WHERE id = ? AND ? IS NOT 1 AND ",
         "a_task_is_known_only_to_who_started_it"),
     "any number of tasks runs": Mutant(
         "                if len(self._calls) >= limit:\n", "                if False:\n",
         "only_so_many_tasks_run_and_an_end_makes_room"),
     "a task that has ended changes": Mutant(
-        "changed = task if task is None or task.is_finished else change(task)",
-        "changed = task if task is None else change(task)",
+        "changed = task if row is None or row[1] is None else change(task)",
+        "changed = task if row is None else change(task)",
         "a_cancelled_task_is_over_at_once_and_stays_so"),
     "tasks make room in any order": Mutant(
         "IS NOT 1 ORDER BY rowid LIMIT ?)", "IS NOT 1 ORDER BY -rowid LIMIT ?)",
