@@ -7582,215 +7582,6 @@ def test_a_child_that_stops_reading_ends_the_wait_and_is_ended(monkeypatch):
     assert client.child_exit.signal == "TERM"
 
 
-# ---- HTTP+SSE of 2024-11-05
-
-class OldPeer(Peer):
-    """A scripted server of the old transport: a GET opens the stream on which POSTs are answered.
-
-    `answers` by method, with slashes as underscores; other requests get an empty list of tools.
-    An answer that is a function gets the request, and returns the parts to send; None is the end.
-    """
-
-    ENTRY = "/a/sse?x=1"
-
-    def __init__(self, first="event: endpoint\ndata: /m?sid=a%20b&x=1\n\n",
-                 refusal="405 Method Not Allowed", taken=b"Accepted", kind="text/plain", **answers):
-        self.stream, self.first, self.refusal = queue.Queue(), first, refusal
-        self.taken, self.answers = http_answer(taken, "202 Accepted", kind), answers
-        super().__init__(self.respond)
-        self.url = self.origin + self.ENTRY
-
-    def __exit__(self, *_):
-        self.stream.put(None)
-        super().__exit__()
-
-    def respond(self, asked):
-        if asked.method == "GET":
-            return self.flow()
-        if asked.path == self.ENTRY:
-            return http_answer(b"", self.refusal)
-        method = asked.message.get("method", "")
-        value = self.answers.get(method.replace("/", "_"), {"tools": []})
-        if method == "initialize":
-            value = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
-                     "serverInfo": {"name": "old", "version": "1"}}
-        if "id" in asked.message and method:
-            for part in value(asked) if callable(value) else [event(result(asked, value))]:
-                self.stream.put(part)
-        return self.taken
-
-    def flow(self):
-        yield from stream_answer(self.first.format(port=self.port).encode())
-        with contextlib.suppress(queue.Empty):
-            yield from iter(lambda: self.stream.get(timeout=WAIT), None)
-
-
-@table("more", {"C26 405": {}, "C26 404": {"refusal": "404 Not Found"},
-                "C26 400": {"refusal": "400 Bad Request"}, "C24 nothing taken": {"taken": b""},
-                "C24 taken as JSON": {"kind": "application/json"}})
-def test_c24_c26_a_server_of_the_old_transport_is_found_and_spoken_to(more):
-    with OldPeer(**more) as peer, Client(peer.url, headers={"X-Key": "k"}, timeout=WAIT) as client:
-        assert (client.transport, client.era, client.is_http) == ("HTTP+SSE", "legacy", True)
-        assert client.protocol_version == "2024-11-05" and client.list_tools() == []
-    assert peer.methods == ["server/discover", "initialize", "GET", "initialize",
-                            "notifications/initialized", "tools/list"]
-    assert [asked.path for asked in peer.asked] == [peer.ENTRY] * 3 + ["/m?sid=a%20b&x=1"] * 3
-    assert peer.asked[2].headers["accept"] == "text/event-stream"
-    assert peer.asked[3].message["params"]["protocolVersion"] == "2024-11-05"
-    assert all(asked.headers["x-key"] == "k" for asked in peer.asked)
-    for asked in peer.asked[2:]:
-        assert not {"mcp-protocol-version", "mcp-session-id", "mcp-method"} & set(asked.headers)
-
-
-@table("data, path", {
-    "C21 a path": ("/messages?sid=a%20b&x=1", "/messages?sid=a%20b&x=1"),
-    "beside it": ("m?s=1", "/a/m?s=1"), "a query": ("?s=1", "/a/sse?s=1"), "up": ("../m/", "/m/"),
-    "a host": ("//127.0.0.1:{port}/m", "/m"), "odd characters": (
-        "/m?a=\u4e16 b", "/m?a=%E4%B8%96%20b"),
-    "a whole URL": ("http://127.0.0.1:{port}/m?a=/?%2f&b", "/m?a=/?%2f&b")})
-def test_c21_the_endpoint_is_a_reference_that_is_resolved(data, path):
-    with OldPeer(f"event: endpoint\ndata: {data}\n\n") as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert client.list_tools() == []
-    assert peer.asked[-1].path == path
-
-
-@table("words, first", by_outcome({
-    "which is another origin": {name: f"event: endpoint\ndata: {url}\n\n" for name, url in {
-        "C23 another host": "http://evil.example/m", "C23 another port": "http://127.0.0.1:1/m",
-        "C23 another scheme": "https://127.0.0.1:{port}/m",
-        "another host by its name alone": "//evil.example/m"}.items()},
-    "holds no URL": {name: f"event: endpoint\ndata: {url}\n\n" for name, url in {
-        "another host behind a name": "http://127.0.0.1:1@evil.example/m", "a file": "file:///m",
-        "a line end": "/m\ndata: /n", "nothing": " "}.items()},
-    "its first event is message, not endpoint": {"C26 another event": "data: /m\n\n"},
-    "its first event is ping": {"C26 a ping": "event: ping\n\nevent: ping\ndata: 1\n\n"},
-    "no data for 0.3 s": {"C26 silence": ""},
-    "6 bytes without an answer for 0.3 s": {"C26 comments": ": hi\n\n"}}))
-def test_c23_c26_a_stream_without_an_endpoint_of_its_own_is_no_mcp(words, first):
-    with OldPeer(first) as peer:
-        with pytest.raises(ProtocolError) as caught:
-            Client(peer.url, headers={"Authorization": "Bearer x"}, timeout=WAIT,
-                   discover_timeout=0.3).connect()
-    assert str(caught.value).startswith("no MCP answer: HTTP 405, ")
-    assert words in str(caught.value) and str(caught.value).endswith(": this is not MCP")
-    assert peer.methods == ["server/discover", "initialize", "GET"]
-
-
-@table("methods, words, answer", {
-    "an end before the endpoint": (["initialize", "GET"], "ended without the event endpoint",
-        lambda asked: stream_answer(b": hi\n\n") if asked.method == "GET" else (
-            http_answer(b"", "404 Not Found"))),
-    "no stream": (["initialize", "GET"], "HTTP 404", lambda asked: http_answer(b"", "404 No")),
-    "a page": (["initialize", "GET"], "HTTP 405", lambda asked: http_answer(
-        b"<p>", *(("200 OK", "text/html") if asked.method == "GET" else ("405 No", "a/b")))),
-    "an old error": (["initialize", "GET"], "what?",
-                     lambda asked: error_answer(-32600, "400 Bad", 1, "what?")),
-    "C41 a modern error": (["initialize"], "-32020", lambda asked: error_answer(-32020, "400 No")),
-    "401": (["initialize"], "HTTP 401", lambda asked: http_answer(b"", "401 Unauthorized")),
-    "500": (["initialize"], "HTTP 500", lambda asked: http_answer(b"", "500 Broken"))})
-def test_c26_only_where_a_post_is_refused_is_there_a_get(methods, words, answer):
-    with Peer(answer) as peer:
-        with pytest.raises(MCPKitError, match=re.escape(words)):
-            Client(peer.url, era="legacy", timeout=WAIT).connect()
-        with pytest.raises(MCPKitError):
-            Client(peer.url, era="modern", timeout=WAIT).connect()
-    assert peer.methods == [*methods, "server/discover"]
-
-
-def test_what_an_old_server_asks_and_tells_arrives_while_a_call_waits():
-    told, replies, calls = [], {}, []
-
-    def call_back(asked):
-        calls.append(asked)
-        return [event({"jsonrpc": "2.0", "method": method, **more}) for method, more in (
-            ("notifications/message", {"params": {"level": "info", "data": "hi"}}),
-            ("ping", {"id": "p"}), ("roots/list", {"id": "r"}), ("x/y", {"id": "q"}))]
-
-    def respond(asked):
-        answer = OldPeer.respond(peer, asked)
-        replies.update({asked.message.get("id"): asked.message})
-        if {"p", "r", "q"} <= set(replies) and calls:
-            peer.stream.put(event(result(calls.pop(), {"ok": 1})))
-        return answer
-
-    with OldPeer(tools_call=call_back) as peer:
-        peer.answer = respond
-        with Client(peer.url, era="legacy", timeout=WAIT, on_roots=lambda: ["file:///a"],
-                    on_log=lambda *message: told.append(message)) as client:
-            assert client.call_tool("x") == {"ok": 1}
-    assert told == [("info", "hi", None)]
-    assert replies["p"]["result"] == {} and replies["q"]["error"]["code"] == -32601
-    assert replies["r"]["result"] == {"roots": [{"uri": "file:///a"}]}
-
-
-def test_an_old_server_tells_of_changes_on_its_one_stream():
-    change = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-    with OldPeer(resources_subscribe=lambda asked: [event(result(asked, {})), event(change)]
-                 ) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
-        changes = client.listen(tools=True, uris=["a:b"])
-        assert next(changes) == ("notifications/tools/list_changed", {})
-        changes.close()
-        assert client.list_tools() == []         # the stream goes on
-
-
-@table("kind, words, parts", {
-    "an end": (TransportError, "the server ended the event stream", [b": bye\n\n", None]),
-    "an end inside an event": (TransportError, "9 bytes of an unfinished", [b"data: {}\n", None]),
-    "no JSON": (TransportError, "an event of the stream is not JSON", [b"data: {\n\n"]),
-    "an event that is too large": (TransportError, "200,000|larger|longer", [b":" * 300_000]),
-    "a wrong id": (TransportError, "no answer for 0.5 s", [
-        event({"jsonrpc": "2.0", "id": "x", "result": {}})]),
-    "silence": (TransportError, "no answer for 0.5 s", []),
-    "an error": (MCPError, "-32602.*: no", [
-        event({"jsonrpc": "2.0", "id": 3, "error": {"code": -32602, "message": "no"}})]),
-    "a refused POST": (ProtocolError, "HTTP 404, text/plain: no such session", "refused")})
-def test_a_call_on_the_old_transport_ends_whatever_comes(kind, words, parts):
-    def reply(asked):
-        if parts != "refused":
-            return parts
-        peer.taken = http_answer(b"no such session", "404 Not Found", "text/plain")
-        return []
-
-    with OldPeer(x_y=reply) as peer:
-        with Client(peer.url, era="legacy", timeout=0.5, max_bytes=200_000) as client:
-            with pytest.raises(kind, match=words):
-                client.request("x/y")
-
-
-def test_comments_keep_an_old_stream_alive_and_its_limit_of_bytes_is_that_of_an_event():
-    def answer_slowly(asked):
-        for _ in range(12):
-            peer.stream.put(b": still here" + b"x" * 50_000 + b"\n\n")
-            OPEN_END.wait(0.05)
-        peer.stream.put(event(result(asked, {"ok": 1})))
-
-    def answer(asked):
-        threading.Thread(target=answer_slowly, args=(asked,), daemon=True).start()
-        return []
-
-    with OldPeer(x_y=answer) as peer:
-        with Client(peer.url, era="legacy", timeout=0.4, max_bytes=200_000) as client:
-            assert client.request("x/y") == {"ok": 1}
-
-
-def test_c26_the_probe_shows_both_steps_of_the_fall_back():
-    tools = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
-    reports = []
-    for deep in ({}, {"deep": True}):
-        with OldPeer(tools_list=tools) as peer:
-            reports.append(mcpkit.probe(peer.url, **deep))
-    report, deep = reports
-    with OldPeer(tools_list=tools) as peer:
-        ran = run("probe", peer.url)
-    assert report["verdict"] == "pass" and report["requests"] == 6
-    assert "initialize was answered with HTTP 405" in find_check(report, "legacy-step")["message"]
-    assert find_check(report, "transport")["message"].startswith("the POST was refused")
-    assert report["eras"]["legacy"]["transport"] == "HTTP+SSE"
-    assert find_check(deep, "deep")["message"].startswith("no rule was tried")
-    assert ran.code == 0 and "older transport" in ran.out
-
-
 # =============================================================================================
 # 18. PROBE
 # =============================================================================================
@@ -10943,6 +10734,216 @@ def test_a_program_with_threads_is_refused_workers():
 def test_a_number_of_workers_that_is_none_is_refused(count):
     with pytest.raises(UsageError, match="workers must be a number of processes"):
         Server("x").run(workers=count, port=0)
+
+
+# =============================================================================================
+# 23. HTTP+SSE
+# =============================================================================================
+class OldPeer(Peer):
+    """A scripted server of the old transport: a GET opens the stream on which POSTs are answered.
+
+    `answers` by method, with slashes as underscores; other requests get an empty list of tools.
+    An answer that is a function gets the request, and returns the parts to send; None is the end.
+    """
+
+    ENTRY = "/a/sse?x=1"
+
+    def __init__(self, first="event: endpoint\ndata: /m?sid=a%20b&x=1\n\n",
+                 refusal="405 Method Not Allowed", taken=b"Accepted", kind="text/plain", **answers):
+        self.stream, self.first, self.refusal = queue.Queue(), first, refusal
+        self.taken, self.answers = http_answer(taken, "202 Accepted", kind), answers
+        super().__init__(self.respond)
+        self.url = self.origin + self.ENTRY
+
+    def __exit__(self, *_):
+        self.stream.put(None)
+        super().__exit__()
+
+    def respond(self, asked):
+        if asked.method == "GET":
+            return self.flow()
+        if asked.path == self.ENTRY:
+            return http_answer(b"", self.refusal)
+        method = asked.message.get("method", "")
+        value = self.answers.get(method.replace("/", "_"), {"tools": []})
+        if method == "initialize":
+            value = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+                     "serverInfo": {"name": "old", "version": "1"}}
+        if "id" in asked.message and method:
+            for part in value(asked) if callable(value) else [event(result(asked, value))]:
+                self.stream.put(part)
+        return self.taken
+
+    def flow(self):
+        yield from stream_answer(self.first.format(port=self.port).encode())
+        with contextlib.suppress(queue.Empty):
+            yield from iter(lambda: self.stream.get(timeout=WAIT), None)
+
+
+@table("more", {"C26 405": {}, "C26 404": {"refusal": "404 Not Found"},
+                "C26 400": {"refusal": "400 Bad Request"}, "C24 nothing taken": {"taken": b""},
+                "C24 taken as JSON": {"kind": "application/json"}})
+def test_c24_c26_a_server_of_the_old_transport_is_found_and_spoken_to(more):
+    with OldPeer(**more) as peer, Client(peer.url, headers={"X-Key": "k"}, timeout=WAIT) as client:
+        assert (client.transport, client.era, client.is_http) == ("HTTP+SSE", "legacy", True)
+        assert client.protocol_version == "2024-11-05" and client.list_tools() == []
+    assert peer.methods == ["server/discover", "initialize", "GET", "initialize",
+                            "notifications/initialized", "tools/list"]
+    assert [asked.path for asked in peer.asked] == [peer.ENTRY] * 3 + ["/m?sid=a%20b&x=1"] * 3
+    assert peer.asked[2].headers["accept"] == "text/event-stream"
+    assert peer.asked[3].message["params"]["protocolVersion"] == "2024-11-05"
+    assert all(asked.headers["x-key"] == "k" for asked in peer.asked)
+    for asked in peer.asked[2:]:
+        assert not {"mcp-protocol-version", "mcp-session-id", "mcp-method"} & set(asked.headers)
+
+
+@table("data, path", {
+    "C21 a path": ("/messages?sid=a%20b&x=1", "/messages?sid=a%20b&x=1"),
+    "beside it": ("m?s=1", "/a/m?s=1"), "a query": ("?s=1", "/a/sse?s=1"), "up": ("../m/", "/m/"),
+    "a host": ("//127.0.0.1:{port}/m", "/m"), "odd characters": (
+        "/m?a=\u4e16 b", "/m?a=%E4%B8%96%20b"),
+    "a whole URL": ("http://127.0.0.1:{port}/m?a=/?%2f&b", "/m?a=/?%2f&b")})
+def test_c21_the_endpoint_is_a_reference_that_is_resolved(data, path):
+    with OldPeer(f"event: endpoint\ndata: {data}\n\n") as peer:
+        with Client(peer.url, era="legacy", timeout=WAIT) as client:
+            assert client.list_tools() == []
+    assert peer.asked[-1].path == path
+
+
+@table("words, first", by_outcome({
+    "which is another origin": {name: f"event: endpoint\ndata: {url}\n\n" for name, url in {
+        "C23 another host": "http://evil.example/m", "C23 another port": "http://127.0.0.1:1/m",
+        "C23 another scheme": "https://127.0.0.1:{port}/m",
+        "another host by its name alone": "//evil.example/m"}.items()},
+    "holds no URL": {name: f"event: endpoint\ndata: {url}\n\n" for name, url in {
+        "another host behind a name": "http://127.0.0.1:1@evil.example/m", "a file": "file:///m",
+        "a line end": "/m\ndata: /n", "nothing": " "}.items()},
+    "its first event is message, not endpoint": {"C26 another event": "data: /m\n\n"},
+    "its first event is ping": {"C26 a ping": "event: ping\n\nevent: ping\ndata: 1\n\n"},
+    "no data for 0.3 s": {"C26 silence": ""},
+    "6 bytes without an answer for 0.3 s": {"C26 comments": ": hi\n\n"}}))
+def test_c23_c26_a_stream_without_an_endpoint_of_its_own_is_no_mcp(words, first):
+    with OldPeer(first) as peer:
+        with pytest.raises(ProtocolError) as caught:
+            Client(peer.url, headers={"Authorization": "Bearer x"}, timeout=WAIT,
+                   discover_timeout=0.3).connect()
+    assert str(caught.value).startswith("no MCP answer: HTTP 405, ")
+    assert words in str(caught.value) and str(caught.value).endswith(": this is not MCP")
+    assert peer.methods == ["server/discover", "initialize", "GET"]
+
+
+@table("methods, words, answer", {
+    "an end before the endpoint": (["initialize", "GET"], "ended without the event endpoint",
+        lambda asked: stream_answer(b": hi\n\n") if asked.method == "GET" else (
+            http_answer(b"", "404 Not Found"))),
+    "no stream": (["initialize", "GET"], "HTTP 404", lambda asked: http_answer(b"", "404 No")),
+    "a page": (["initialize", "GET"], "HTTP 405", lambda asked: http_answer(
+        b"<p>", *(("200 OK", "text/html") if asked.method == "GET" else ("405 No", "a/b")))),
+    "an old error": (["initialize", "GET"], "what?",
+                     lambda asked: error_answer(-32600, "400 Bad", 1, "what?")),
+    "C41 a modern error": (["initialize"], "-32020", lambda asked: error_answer(-32020, "400 No")),
+    "401": (["initialize"], "HTTP 401", lambda asked: http_answer(b"", "401 Unauthorized")),
+    "500": (["initialize"], "HTTP 500", lambda asked: http_answer(b"", "500 Broken"))})
+def test_c26_only_where_a_post_is_refused_is_there_a_get(methods, words, answer):
+    with Peer(answer) as peer:
+        with pytest.raises(MCPKitError, match=re.escape(words)):
+            Client(peer.url, era="legacy", timeout=WAIT).connect()
+        with pytest.raises(MCPKitError):
+            Client(peer.url, era="modern", timeout=WAIT).connect()
+    assert peer.methods == [*methods, "server/discover"]
+
+
+def test_what_an_old_server_asks_and_tells_arrives_while_a_call_waits():
+    told, replies, calls = [], {}, []
+
+    def call_back(asked):
+        calls.append(asked)
+        return [event({"jsonrpc": "2.0", "method": method, **more}) for method, more in (
+            ("notifications/message", {"params": {"level": "info", "data": "hi"}}),
+            ("ping", {"id": "p"}), ("roots/list", {"id": "r"}), ("x/y", {"id": "q"}))]
+
+    def respond(asked):
+        answer = OldPeer.respond(peer, asked)
+        replies.update({asked.message.get("id"): asked.message})
+        if {"p", "r", "q"} <= set(replies) and calls:
+            peer.stream.put(event(result(calls.pop(), {"ok": 1})))
+        return answer
+
+    with OldPeer(tools_call=call_back) as peer:
+        peer.answer = respond
+        with Client(peer.url, era="legacy", timeout=WAIT, on_roots=lambda: ["file:///a"],
+                    on_log=lambda *message: told.append(message)) as client:
+            assert client.call_tool("x") == {"ok": 1}
+    assert told == [("info", "hi", None)]
+    assert replies["p"]["result"] == {} and replies["q"]["error"]["code"] == -32601
+    assert replies["r"]["result"] == {"roots": [{"uri": "file:///a"}]}
+
+
+def test_an_old_server_tells_of_changes_on_its_one_stream():
+    change = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    with OldPeer(resources_subscribe=lambda asked: [event(result(asked, {})), event(change)]
+                 ) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
+        changes = client.listen(tools=True, uris=["a:b"])
+        assert next(changes) == ("notifications/tools/list_changed", {})
+        changes.close()
+        assert client.list_tools() == []         # the stream goes on
+
+
+@table("kind, words, parts", {
+    "an end": (TransportError, "the server ended the event stream", [b": bye\n\n", None]),
+    "an end inside an event": (TransportError, "9 bytes of an unfinished", [b"data: {}\n", None]),
+    "no JSON": (TransportError, "an event of the stream is not JSON", [b"data: {\n\n"]),
+    "an event that is too large": (TransportError, "200,000|larger|longer", [b":" * 300_000]),
+    "a wrong id": (TransportError, "no answer for 0.5 s", [
+        event({"jsonrpc": "2.0", "id": "x", "result": {}})]),
+    "silence": (TransportError, "no answer for 0.5 s", []),
+    "an error": (MCPError, "-32602.*: no", [
+        event({"jsonrpc": "2.0", "id": 3, "error": {"code": -32602, "message": "no"}})]),
+    "a refused POST": (ProtocolError, "HTTP 404, text/plain: no such session", "refused")})
+def test_a_call_on_the_old_transport_ends_whatever_comes(kind, words, parts):
+    def reply(asked):
+        if parts != "refused":
+            return parts
+        peer.taken = http_answer(b"no such session", "404 Not Found", "text/plain")
+        return []
+
+    with OldPeer(x_y=reply) as peer:
+        with Client(peer.url, era="legacy", timeout=0.5, max_bytes=200_000) as client:
+            with pytest.raises(kind, match=words):
+                client.request("x/y")
+
+
+def test_comments_keep_an_old_stream_alive_and_its_limit_of_bytes_is_that_of_an_event():
+    def answer_slowly(asked):
+        for _ in range(12):
+            peer.stream.put(b": still here" + b"x" * 50_000 + b"\n\n")
+            OPEN_END.wait(0.05)
+        peer.stream.put(event(result(asked, {"ok": 1})))
+
+    def answer(asked):
+        threading.Thread(target=answer_slowly, args=(asked,), daemon=True).start()
+        return []
+
+    with OldPeer(x_y=answer) as peer:
+        with Client(peer.url, era="legacy", timeout=0.4, max_bytes=200_000) as client:
+            assert client.request("x/y") == {"ok": 1}
+
+
+def test_c26_the_probe_shows_both_steps_of_the_fall_back():
+    tools = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+    reports = []
+    for deep in ({}, {"deep": True}):
+        with OldPeer(tools_list=tools) as peer:
+            reports.append(mcpkit.probe(peer.url, **deep))
+    report, deep = reports
+    with OldPeer(tools_list=tools) as peer:
+        ran = run("probe", peer.url)
+    assert report["verdict"] == "pass" and report["requests"] == 6
+    assert "initialize was answered with HTTP 405" in find_check(report, "legacy-step")["message"]
+    assert find_check(report, "transport")["message"].startswith("the POST was refused")
+    assert report["eras"]["legacy"]["transport"] == "HTTP+SSE"
+    assert find_check(deep, "deep")["message"].startswith("no rule was tried")
+    assert ran.code == 0 and "older transport" in ran.out
 
 
 # =============================================================================================
