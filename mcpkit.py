@@ -8119,10 +8119,9 @@ class Client:
     long as the server says, unless it notifies us of a change. With an extension among its
     `capabilities`, the result of a call may be of a type that the extension adds.
 
-    `warnings` are sentences about what is not quite right with the server; `junk` holds the number
-    and text of lines that a stdio server printed and that are not messages. After `close()`,
-    `noise` holds the last lines that it wrote to standard error, and `child_exit` how it ended (a
-    ChildExit, else None).
+    `is_http` says whether the server is reached over HTTP, `warnings` what is not quite right with
+    it, `junk` the number and text of lines on its standard output that are not messages. After
+    close(), `noise` has its last lines on standard error, and `child_exit` how it ended.
 
     Every method raises MCPError (the server answered with an error), ProtocolError (it broke a
     rule) or TransportError (there was no answer).
@@ -8142,7 +8141,8 @@ class Client:
             raise UsageError(must_be("era", '"auto", "legacy" or "modern"', era))
         for name, value in (headers or {}).items():
             check_header(name, value)
-        self._target = target if isinstance(target, str) else list(target)
+        self.is_http = isinstance(target, str)
+        self._target = target if self.is_http else list(target)
         self._has_header = any(name.lower() == "authorization" for name in headers or {})
         self._auth = None if self._has_header else auth      # who gives a token knows better
         self._wanted_era, self._discover_timeout = era, discover_timeout
@@ -8196,11 +8196,6 @@ class Client:
                             doc="How the server wants to be used, in its own words, or None.")
     session_id = property(operator.attrgetter("_session.session_id"),
                           doc="The id of the legacy session, None if there is none.")
-
-    @property
-    def is_http(self) -> bool:
-        """Whether the server is reached over HTTP, else over stdio."""
-        return isinstance(self._target, str)
 
     @property
     def transport(self) -> Optional[str]:
@@ -8624,11 +8619,23 @@ class Client:
 
     def _take(self, message: dict) -> None:
         """Take what the server sends on its own: a notification, or (legacy) a request."""
-        transport, params = self._transport, find_object(message, "params")
+        transport, method = self._transport, message["method"]
         if is_request(message) and transport is not None and self.era == "legacy":
             self._take_request(message, transport)
-        elif is_notification(message):
-            self._take_notification(message["method"], params)
+        if not is_notification(message):
+            return
+        params = find_object(message, "params")
+        with self._cache_lock:
+            self._cache.drop(method, params)
+        for listener in tuple(self._listeners):
+            self._warn(*listener.take(method, params))
+        if method == "notifications/progress":
+            on_progress = self._progress.get(str(params.get("progressToken")))
+            self._call_back(on_progress, *map(params.get, ("progress", "total", "message")))
+        elif method == "notifications/message":
+            self._call_back(self._on_log, str(params.get("level")), params.get("data"),
+                            params.get("logger"))
+        self._call_back(self._on_notification, method, params)
 
     def _take_request(self, request: dict, transport: Any) -> None:
         """Answer a request of a legacy server, or have a thread do so."""
@@ -8646,19 +8653,6 @@ class Client:
             reply(lambda request: build_error(request["id"], MCPError(
                 INTERNAL_ERROR, f"{MAX_QUESTIONS} questions are still to be answered: ask again "
                 "later")))
-
-    def _take_notification(self, method: str, params: dict) -> None:
-        with self._cache_lock:
-            self._cache.drop(method, params)
-        if method == "notifications/progress":
-            on_progress = self._progress.get(str(params.get("progressToken")))
-            self._call_back(on_progress, *map(params.get, ("progress", "total", "message")))
-        elif method == "notifications/message":
-            self._call_back(self._on_log, str(params.get("level")), params.get("data"),
-                            params.get("logger"))
-        for listener in tuple(self._listeners):
-            self._warn(*listener.take(method, params))
-        self._call_back(self._on_notification, method, params)
 
     def _call_back(self, function: Optional[Callable], *values: Any) -> None:
         """Call a function of the caller if there is one; what it raises ends nothing."""
