@@ -6502,8 +6502,9 @@ def parse_answer(value: Any, request_id: Union[str, int]) -> Optional[Response]:
             try:
                 return parse_message(part)
             except MCPError as error:
-                raise ProtocolError("the answer is not a JSON-RPC response: "
-                                    + error.message) from None
+                if is_ours:                          # else an error of another protocol, as OAuth's
+                    raise ProtocolError("the answer is not a JSON-RPC response: "
+                                        + error.message) from None
     return None
 
 

@@ -216,10 +216,10 @@ MUTANTS = {
         "    if status not in (307, 308) or target is None:", "    if target is None:",
         "c63_what_a_request_carries_is_never_sent_where_it_may_not_go"),
     "redirects have no end": Mutant(
-        "        for _ in range(MAX_REDIRECTS + 1):", "        for _ in range(10 ** 6):",
+        "        while redirects <= MAX_REDIRECTS:", "        while redirects <= 10 ** 6:",
         "c63_what_a_request_carries_is_never_sent_where_it_may_not_go"),
     "an answer has any size": Mutant(
-        "        if size > self._max_bytes:", "        if False:",
+        "        if size > self.max_bytes:", "        if False:",
         "a_compressed_answer_keeps_the_limits"),
     "an endpoint may be at another origin": Mutant(
         "    if not is_same_origin(endpoint, url):", "    if False:",
@@ -231,15 +231,11 @@ MUTANTS = {
         "            for _ in range(MAX_ROUNDS):", "            for _ in range(10 ** 9):",
         "a_server_that_asks_for_ever_is_left_after_some_rounds"),
     "a child's children outlive it": Mutant(
-        'os.killpg(self._child.pid, getattr(signal, "SIG" + name))',
-        'os.kill(self._child.pid, getattr(signal, "SIG" + name))',
+        'os.killpg(self._child.pid, getattr(', 'os.kill(self._child.pid, getattr(',
         "c115_nothing_of_a_child_survives_it_but_what_left_its_group"),
     "a child's line has any length": Mutant(
-        "                if len(line) > self._max_bytes:", "                if False:",
+        "                if len(line) > most:", "                if False:",
         "a_line_of_a_child_has_a_limit"),
-    "a child that is gone at once is waited for": Mutant(
-        "            for thread in reversed(self._threads):", "            for thread in self._threads:",
-        "a_child_that_is_gone_before_we_listen_is_an_error_with_its_last_words"),
     "a token file that cannot be replaced is lost": Mutant(
         "            os.replace(new, self._path)", "            open(self._path, 'wb').write(data)",
         "a_token_file_is_replaced_as_a_whole_or_stays_as_it_is"),
