@@ -73,7 +73,7 @@ MUTANTS = {
     "a name that begins with localhost is this machine": Mutant(
         "    return _LOOPBACK.fullmatch(host.lower()) is not None",
         "    return _LOOPBACK.match(host.lower()) is not None",
-        "a_page_may_call_only_from_this_machine_or_an_allowed_origin"),
+        "a_head_is_admitted_or_refused_before_the_body"),
     "any host is served on loopback": Mutant(
         "    if not (loopback or allowed):\n        return True", "    return True",
         "a_head_is_admitted_or_refused_before_the_body"),
@@ -87,7 +87,7 @@ MUTANTS = {
         "a_head_is_admitted_or_refused_before_the_body"),
     "the method in the header need not be that of the body": Mutant(
         '    if headers.get("mcp-method") != message.method:', "    if False:",
-        "a_modern_request_that_contradicts_itself_is_refused_with_its_id"),
+        "a_modern_message_is_routed_or_refused_by_the_first_check"),
     # 9. ACCESS
     "a token that has expired is good": Mutant(
         "    if expires is not None and not (_is_number(expires) and now < expires):",
