@@ -9609,7 +9609,7 @@ def build_task_server(offset=(0,), **options):
 
     Its clock is ahead by what `offset` holds; what happened is in `server.seen`.
     """
-    options.setdefault("runtime", mcpkit.system_runtime()._replace(
+    options.setdefault("runtime", Server("x").runtime._replace(
         now=lambda: time.monotonic() + offset[0], wall_now=lambda: time.time() + offset[0]))
     server = Server("jobs", sessions=True, **options)
     server.gate, server.seen = threading.Event(), []
@@ -9690,7 +9690,7 @@ def build_task_server(offset=(0,), **options):
 
 
 def test_a_call_that_becomes_a_task_is_answered_with_its_handle_and_nothing_else():
-    server = build_task_server(runtime=mcpkit.system_runtime()._replace(wall_now=lambda: 1e9 + 0.25))
+    server = build_task_server(runtime=Server("x").runtime._replace(wall_now=lambda: 1e9 + 0.25))
     handle = call_task(server, "wait")
     assert re.fullmatch("[0-9a-f]{32}", handle.pop("taskId"))
     del handle["_meta"]
@@ -9957,7 +9957,7 @@ def test_only_so_many_tasks_run_and_an_end_makes_room():
 
 def test_a_call_is_refused_if_no_thread_is_to_be_had_and_leaves_nothing_behind():
     faults = [RuntimeError("can't start new thread")] * 3
-    real = mcpkit.system_runtime()
+    real = Server("x").runtime
 
     def start_thread(run):
         if faults:
@@ -10282,24 +10282,16 @@ def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path, monkeypatch):
 # 22. WORKERS
 # =============================================================================================
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
-needs_cores = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="affinity")
 
 CREW_SERVER = """
-import os, sys, threading
+import os, threading
 from mcpkit import Context, Server
 server = Server("crew", title=str(os.getpid()), state="state.db")
+server.tool(name="age")(lambda: "old")
 
 @server.tool
 def pid() -> int:
     return os.getpid()
-
-@server.tool
-def cores() -> list:
-    return sorted(os.sched_getaffinity(0))
-
-@server.tool
-def age() -> str:
-    return "old"
 
 @server.tool
 def ask_name(ctx: Context) -> str:
@@ -10344,7 +10336,7 @@ class Far:
         return result.get("structuredContent", result["content"][0]["text"])
 
     def is_gone(self):
-        """Return whether nobody listens any more."""
+        """Return whether nothing listens any more."""
         try:
             socket.create_connection(self.server_address, timeout=WAIT).close()
             return False
@@ -10358,12 +10350,9 @@ class Far:
         done = self.call("tools/call", **params, requestState=asked["requestState"],
                          inputResponses={"elicitation": ADA})
         assert done["content"][0]["text"] == "accept"
-        return find_title(asked) != find_title(done)
-
-
-def find_title(result):
-    """Return the title of the server that a modern result comes from."""
-    return result["_meta"][mcpkit.META_SERVER_INFO]["title"]
+        titles = {result["_meta"]["io.modelcontextprotocol/serverInfo"]["title"]
+                  for result in (asked, done)}
+        return len(titles) == 2
 
 
 class Crew(Far):
@@ -10385,7 +10374,7 @@ class Crew(Far):
 
 @contextlib.contextmanager
 def start_crew(folder, *words, **options):
-    """Run the crew's server with two workers; its file is the program where there are no words."""
+    """Run the crew's server with two workers; its file is the program if there are no words."""
     (folder / "crew.py").write_text(CREW_SERVER)
     command = [*MODULE, "serve", *words, "--workers", "2", "--port", "0"]
     with starting(command if words else ["crew.py"], folder, stderr=subprocess.PIPE,
@@ -10401,12 +10390,17 @@ def crew(request, tmp_path):
 
 
 @needs_fork
-def test_a_worker_that_is_killed_is_replaced_and_no_other_request_is_lost(crew):
+def test_workers_stay_on_a_core_share_their_tasks_and_one_that_is_killed_is_replaced(crew):
     lost, other = crew.meet()
+    if hasattr(os, "sched_getaffinity"):
+        assert {len(os.sched_getaffinity(pid)) for pid in (lost, other)} == {1}
+    task = crew.call("tools/call", name="work")["taskId"]
+    assert wait_until(lambda: crew.call("tasks/get", taskId=task)["status"] == "completed")
     os.kill(lost, 9)
     assert crew.read_line() == f"worker {lost} was ended by signal 9: another takes its place"
-    assert {crew.find("age") for _ in range(50)} == {"old"}
+    assert {crew.find("age") for _ in range(50)} == {"old"}          # no other request is lost
     assert wait_until(lambda: crew.find("pid") not in (lost, other))
+    assert {crew.call("tasks/get", taskId=task)["status"] for _ in range(9)} == {"completed"}
     crew.child.terminate()
     assert crew.child.wait(WAIT) == 0 and crew.child.stderr.read() == b""
 
@@ -10414,86 +10408,66 @@ def test_a_worker_that_is_killed_is_replaced_and_no_other_request_is_lost(crew):
 @needs_fork
 @table("heeds, words", {"one that heeds it": (True, b"as far as it got"),
                         "one that does not": (False, b"the server was stopped")})
-def test_workers_that_are_told_to_stop_end_their_streams_and_all_exit(crew, heeds, words):
+def test_workers_that_must_stop_end_their_streams_and_all_exit(crew, heeds, words):
     stream = start_call(crew.url, heeds=heeds)
     crew.child.terminate()
-    assert words in stream.read()              # raises where the last chunk is missing
+    assert words in stream.read()              # raises if the last chunk is missing
     _, err = crew.child.communicate(timeout=WAIT)
     assert (crew.child.returncode, err) == (0, b"") and crew.is_gone()
 
 
 @needs_fork
-def test_a_second_signal_ends_workers_at_once(crew):
+@table("kills", {"a second signal": False, "the end of their parent": True})
+def test_what_ends_workers_at_once(tmp_path, kills):
     import signal
-    start_call(crew.url, heeds=False)
-    crew.child.terminate()
-    assert wait_until(crew.is_gone)            # so the first has been seen
-    crew.child.send_signal(signal.SIGINT)
-    assert crew.child.wait(WAIT) == 130
-
-
-@needs_fork
-def test_workers_whose_parent_was_killed_stop(crew):
-    crew.child.kill()
-    assert wait_until(crew.is_gone)
-
-
-def ask_anew(crew, done):
-    """Return what a tool says until `done`, each time over a connection of its own."""
-    return [crew.find("age") for _ in iter(done.is_set, True)]
-
-
-def ask_steadily(crew, done):
-    """Return what a tool says until `done`, over connections that are kept until they are closed."""
-    connection, ages = http.client.HTTPConnection(*crew.server_address, timeout=WAIT), []
-    headers = {**JSON_BOTH, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call",
-               "Mcp-Name": "age"}
-    with contextlib.closing(connection):
-        while not done.is_set():
-            connection.request("POST", "/mcp", json.dumps(call("tools/call", {
-                "name": "age", "_meta": META})), headers)
-            result = json.loads(connection.getresponse().read())["result"]
-            ages.append(result["content"][0]["text"])
-    return ages
+    with start_crew(tmp_path, "crew.py") as crew:
+        if kills:
+            crew.child.kill()
+            assert wait_until(crew.is_gone)
+            return
+        start_call(crew.url, heeds=False)
+        crew.child.terminate()
+        assert wait_until(crew.is_gone)        # so the first has been seen
+        crew.child.send_signal(signal.SIGINT)
+        assert crew.child.wait(WAIT) == 130
 
 
 @needs_fork
 def test_a_reload_serves_what_the_file_has_become_and_loses_no_request(tmp_path):
     import signal
-    with start_crew(tmp_path, "crew.py") as crew:
+    with start_crew(tmp_path, "crew.py") as crew, Client(crew.url) as client:
         before, done = crew.meet(), threading.Event()
-        with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            seen = pool.submit(ask_steadily, crew, done), pool.submit(ask_anew, crew, done)
+
+        def ask_until_done(find):
+            return {find() for _ in iter(done.is_set, True)}
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            seen = [pool.submit(ask_until_done, find) for find in (
+                lambda: crew.find("age"),
+                lambda: client.call_tool("age")["content"][0]["text"])]
             (tmp_path / "crew.py").write_text(CREW_SERVER.replace('"old"', '"young"'))
             crew.child.send_signal(signal.SIGHUP)
             assert crew.read_line() == "reloaded"
             assert wait_until(lambda: not any(map(is_running, before)))
             done.set()
-            for ages in seen:
-                assert set(ages.result(WAIT)) <= {"old", "young"}
-        assert crew.find("age") == "young"
+            assert all(ages.result(WAIT) <= {"old", "young"} for ages in seen)
+        assert crew.find("age") == "young" and wait_until(crew.answers_elsewhere)
 
 
 @needs_fork
-def test_a_reload_of_a_broken_file_leaves_the_workers_as_they_were(tmp_path):
+def test_a_broken_file_is_not_reloaded_and_fills_no_place_until_it_is_mended(tmp_path):
     import signal
     with start_crew(tmp_path, "crew.py") as crew:
-        before = crew.meet()
+        lost, other = before = crew.meet()
         (tmp_path / "crew.py").write_text("1 / 0")
         crew.child.send_signal(signal.SIGHUP)
         assert re.fullmatch("not reloaded: crew.py cannot be loaded: .*ZeroDivisionError.*",
                             crew.read_line())
         assert crew.meet() == before
-
-
-@needs_fork
-def test_a_place_that_cannot_be_filled_is_tried_again_until_it_can_be(tmp_path):
-    with start_crew(tmp_path, "crew.py") as crew:
-        lost, other = crew.meet()
-        (tmp_path / "crew.py").write_text("1 / 0")
         os.kill(lost, 9)
-        assert "was ended by signal 9" in crew.read_line()
-        assert re.fullmatch("crew.py cannot be .*: another takes its place in 0.25 s", crew.read_line())
+        lines = [crew.read_line() for _ in range(4)]
+        assert "was ended by signal 9" in lines[0]
+        assert [line.rpartition(": ")[2] for line in lines] == ["another takes its place"] + [
+            f"another takes its place in {seconds} s" for seconds in ("0.25", "0.5", "1")]
         assert crew.find("pid") == other
         (tmp_path / "crew.py").write_text(CREW_SERVER)
         assert wait_until(lambda: crew.find("pid") not in (lost, other))
@@ -10512,7 +10486,7 @@ def test_a_worker_that_does_not_come_to_serve_is_given_up(tmp_path):
 
 @needs_fork
 @table("closes", {"closed": True, "open": False})
-def test_a_hangup_stops_workers_only_where_it_means_that_their_terminal_was_closed(tmp_path, closes):
+def test_a_hangup_stops_workers_only_if_it_means_that_their_terminal_was_closed(tmp_path, closes):
     import fcntl
     import signal
     import termios
@@ -10522,88 +10496,48 @@ def test_a_hangup_stops_workers_only_where_it_means_that_their_terminal_was_clos
     with start_crew(tmp_path, "crew.py", start_new_session=True,
                     preexec_fn=lambda: fcntl.ioctl(end, termios.TIOCSCTTY, 0)) as crew:
         os.close(end)
-        if closes:
-            os.close(terminal)
-            assert crew.child.wait(WAIT) == 0 and crew.is_gone()
-        else:
+        if not closes:
             crew.child.send_signal(signal.SIGHUP)
             assert crew.read_line() == "reloaded"
-            os.close(terminal)
+        os.close(terminal)
+        assert crew.child.wait(WAIT) == 0 and crew.is_gone()
 
 
 @needs_fork
-def test_a_question_that_one_worker_asks_is_answered_at_another(tmp_path):
-    with start_crew(tmp_path, "crew.py") as crew:
-        assert wait_until(crew.answers_elsewhere)
-
-
-@needs_fork
-def test_a_task_of_one_worker_is_known_to_the_others(crew):
-    task = crew.call("tools/call", name="work")["taskId"]
-    assert wait_until(lambda: crew.call("tasks/get", taskId=task)["status"] == "completed")
-    assert {crew.call("tasks/get", taskId=task)["status"] for _ in range(20)} == {"completed"}
-
-
-@needs_cores
-@table("words, count", {"workers": (["--workers", "2"], 1), "none": ([], None)})
-def test_workers_and_who_wants_to_stay_on_a_core(tmp_path, words, count):
-    (tmp_path / "crew.py").write_text(CREW_SERVER)
-    with starting([*MODULE, "serve", "crew.py", "--port", "0", *words], tmp_path) as (child, url):
-        crew, own = Crew(child, url), sorted(os.sched_getaffinity(0))
-        cores = {tuple(crew.find("cores")) for _ in range(50)}
-        assert cores <= {tuple(own)} if count is None else cores <= {(core,) for core in own}
-
-
-def serve_with_workers(*words, cwd=ROOT):
-    ran = run("serve", "--port", "0", "--workers", "2", *words, cwd=cwd)
-    assert ran.out == "" and ran.err.count("\n") == 1
-    return ran.code, ran.err
-
-
-UNSHAREABLE = {
+@cases({
     "sessions": (["--sessions"], "do not know each other's sessions: serve without them (--no-sess"),
     "sessions of a file": (["jobs.py"], "serve without them (--no-sessions), or start several"),
-    "tasks in memory": (["jobs.py", "--no-sessions"], "unless they are kept in a file: name one with --state"),
+    "tasks in memory": (["jobs.py", "--no-sessions"], "in a file: name one with --state"),
     "standard input": (["--stdio"], "one process: leave out --workers"),
     "a file that is not there": (["no.py"], "there is no file no.py"),
     "a file that ends": (["ends.py"], "a worker ended with exit code 7 before it served"),
     "no number": (["--workers", "0"], "argument --workers"),
-}
-
-
-@needs_fork
-@cases(UNSHAREABLE)
+})
 def test_workers_that_cannot_be_are_refused_in_one_line_that_names_the_way_out(case, tmp_path):
     words, advice = case
     (tmp_path / "jobs.py").write_text(
         "from mcpkit import Server\nserver = Server('jobs', sessions=True)\n"
         "@server.tool(task='optional')\ndef work(): pass\n")
     (tmp_path / "ends.py").write_text("import os\nos._exit(7)")
-    code, err = serve_with_workers(*words, cwd=tmp_path)
-    assert code == 2 and advice in err
-
-
-def test_where_there_is_no_fork_workers_are_refused(monkeypatch):
-    monkeypatch.delattr(os, "fork", raising=False)
-    with pytest.raises(UsageError, match="forks, which this system cannot: start several servers"):
-        Server("x").run(workers=2, port=0)
+    ran = run("serve", "--port", "0", "--workers", "2", *words, cwd=tmp_path)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1) and advice in ran.err
 
 
 @needs_fork
-def test_a_program_with_threads_is_refused_workers():
+def test_a_program_that_cannot_have_workers_is_refused_them(monkeypatch):
+    def refuse(advice, workers=2):
+        with pytest.raises(UsageError, match=advice):
+            Server("x").run(workers=workers, port=0)
+    for number in (0, -1, True, "2", 1.5):
+        refuse("workers must be a number of processes", number)
     done = threading.Event()
     thread = threading.Thread(target=done.wait, args=(WAIT,))
     thread.start()
-    with pytest.raises(UsageError, match="which a program with threads cannot"):
-        Server("x").run(workers=2, port=0)
+    refuse("which a program with threads cannot")
     done.set()
     thread.join(WAIT)
-
-
-@pytest.mark.parametrize("count", [0, -1, True, "2", 1.5])
-def test_a_number_of_workers_that_is_none_is_refused(count):
-    with pytest.raises(UsageError, match="workers must be a number of processes"):
-        Server("x").run(workers=count, port=0)
+    monkeypatch.delattr(os, "fork", raising=False)
+    refuse("forks, which this system cannot: start several servers")
 
 
 # =============================================================================================
