@@ -3728,30 +3728,6 @@ def test_c45_initialize_agrees_on_a_legacy_revision_and_never_echoes_another(ver
     assert result["result"]["protocolVersion"] == answered
 
 
-def test_c45_initialize_without_a_version_is_refused():
-    assert receive(build_sample_server(), call("initialize", {}))["error"]["code"] == -32602
-
-
-@pytest.mark.parametrize("params", [{}, {"params": {}}, {"params": None}])
-def test_c96_ping_is_answered_before_anything_else(params):
-    assert receive(build_sample_server(), {**call("ping", None, 31), **params}) == {
-        "jsonrpc": "2.0", "id": 31, "result": {}}
-
-
-@pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "nope/nope",
-                                    "resources/subscribe"])
-def test_c95_the_modern_era_has_no_legacy_methods(method):
-    request = call(method, {"_meta": META, "protocolVersion": "2025-11-25", "level": "info"})
-    error = receive(build_sample_server(), request)["error"]
-    assert error == {"code": -32601, "message": "Method not found", "data": method}
-
-
-def test_c95_a_feature_that_a_server_does_not_have_is_no_method_of_it():
-    server = Server("empty")
-    assert receive(server, call("tools/list"))["error"]["code"] == -32601
-    assert server.capabilities == {"logging": {}}
-
-
 def test_discover_names_revisions_features_and_the_server():
     result = receive(build_sample_server(instructions="Be kind."),
                      call("server/discover", {"_meta": META}))["result"]
@@ -3761,24 +3737,6 @@ def test_discover_names_revisions_features_and_the_server():
     assert result["instructions"] == "Be kind."
     assert (result["ttlMs"], result["cacheScope"], result["resultType"]) == (
         0, "public", "complete")
-
-
-LISTS = {
-    "tools": ("tools/list", "tools", "name", ["add", "report", "fail"]),
-    "resources": ("resources/list", "resources", "uri", ["sample://text", "sample://bytes"]),
-    "templates": ("resources/templates/list", "resourceTemplates", "uriTemplate",
-                  ["sample://item/{number}"]),
-    "prompts": ("prompts/list", "prompts", "name", ["greet"]),
-}
-
-
-@cases(LISTS)
-def test_a_list_has_its_items_in_order_and_caching_hints_in_both_eras(case):
-    method, member, key, names = case
-    for params in ({}, {"_meta": META}):
-        result = receive(build_sample_server(), call(method, params))["result"]
-        assert [item[key] for item in result[member]][:len(names)] == names
-        assert (result["ttlMs"], result["cacheScope"]) == (0, "public")
 
 
 def test_pages_follow_each_other_to_the_end():
@@ -4027,15 +3985,6 @@ def test_a_legacy_session_is_told_of_lists_and_of_what_it_subscribed_to():
         ("notifications/resources/updated", "wanted:"),
         ("notifications/prompts/list_changed", None),
         ("notifications/resources/list_changed", None)]
-
-
-def test_a_client_may_subscribe_to_so_many_resources_only():
-    server, session = build_sample_server(max_subscriptions=1), build_session()
-    server.add_resource(lambda x: "", uri="many:{x}")
-    codes = [json.loads(server.receive(call("resources/subscribe", {"uri": uri}), None, session,
-                                       mcpkit.Channel()).data).get("error", {}).get("code")
-             for uri in ("many:1", "many:1", "many:2")]
-    assert codes == [None, None, -32602]
 
 
 def test_without_a_session_nothing_can_be_subscribed_to_and_initialize_says_so():
@@ -4945,23 +4894,6 @@ def test_a_log_of_no_known_form_is_refused():
 
 
 # ---- streams that stay open
-
-def test_c101_a_subscription_over_http_is_told_and_ended_with_a_result():
-    server = build_sample_server()
-    service = mcpkit.HTTPService(server, port=0)
-    with service:
-        stream = listen(service, {"toolsListChanged": True})
-        acknowledged = stream.next_message()
-        change_everything(server)
-        changed = stream.next_message()
-    ended, end = stream.next_message(), stream.next_message()
-    stream.connection.close()
-    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
-    assert changed["method"] == "notifications/tools/list_changed"
-    assert (ended["id"], ended["result"]["resultType"], end) == (5, "complete", None)
-    assert {message.get("params", message.get("result"))["_meta"][
-        "io.modelcontextprotocol/subscriptionId"] for message in (acknowledged, changed, ended)
-            } == {5}
 
 
 def wait_until(is_true):
@@ -16233,21 +16165,6 @@ def test_subscriptions_are_bounded_in_both_eras_and_on_stdio():
     stdio = run_stdio(server, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     assert ["error" in answer for answer in legacy + stdio[1:]] == [False, False, True] * 2
     assert [answer.status for answer in modern] == [400, 400]
-
-
-def test_a_session_that_is_used_no_more_ends_and_too_many_make_room():
-    now = itertools.count(0, 10)
-    server = Server("x", sessions=True, session_seconds=25, max_sessions=2,
-                    runtime=mcpkit.system_runtime()._replace(now=now.__next__))
-    with mcpkit.HTTPService(server, port=0) as service:
-        first = open_session(service)
-        statuses = [ask(service, call("ping"), Mcp_Session_Id=first).status for _ in range(3)]
-        for _ in range(3):
-            next(now)
-        statuses.append(ask(service, call("ping"), Mcp_Session_Id=first).status)
-        ids = [open_session(service) for _ in range(3)]
-        assert statuses == [200, 200, 200, 404] and len(server.sessions) == 2
-        assert ask(service, call("ping"), Mcp_Session_Id=ids[0]).status == 404
 
 
 # What a rogue server answers to a request, and what its client says, whose answers are bounded.
