@@ -6820,20 +6820,15 @@ def split_origin(url: str) -> Tuple[str, str, int]:
 
 def parse_proxy(text: str) -> Proxy:
     """Return the proxy that a URL names; raises UsageError, which does not repeat its password."""
-    url = text if "://" in text else "http://" + text
-    try:
-        parts = urllib.parse.urlsplit(url)
-        scheme, host, port = split_origin(url)
-    except ValueError:
-        scheme = host = ""
-    if not host or scheme != "http":
-        raise UsageError("a proxy is http://[USER:PASSWORD@]HOST[:PORT], and not "
-                         + (f"{scheme}://{shorten(host)}" if scheme else "this one"))
-    if parts.username is None:
-        return Proxy(host, port)
-    pair = urllib.parse.unquote_to_bytes(f"{parts.username}:{parts.password or ''}")
-    credentials = "Basic " + base64.b64encode(pair).decode("ascii")
-    return Proxy(host, port, (("Proxy-Authorization", credentials),))
+    match = re.fullmatch(r"(?:http://)?(?:([^/@]*)@)?(\[[^\]/]+\]|[^][/@:]+)(?::(\d{1,5}))?/?", text)
+    if match is None:
+        raise UsageError("a proxy must be http://[USER:PASSWORD@]HOST[:PORT]")
+    user, host, port = match.groups()
+    headers = ()
+    if user is not None:
+        pair = urllib.parse.unquote_to_bytes(user if ":" in user else user + ":")
+        headers = (("Proxy-Authorization", "Basic " + base64.b64encode(pair).decode("ascii")),)
+    return Proxy(host.strip("[]").lower(), int(port or 80), headers)
 
 
 def find_way(url: str, network: Network) -> Tuple[Route, str]:
@@ -6857,23 +6852,22 @@ def find_addresses(host: str, port: int, waits: Timeouts) -> list:
     look_up = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     with contextlib.suppress(socket.gaierror):
         return look_up(flags=socket.AI_NUMERICHOST)      # no name service is needed
-    found: queue.Queue = queue.Queue()
+    found: list = []
 
     def run() -> None:
         try:
-            found.put((look_up(), None))
+            found.append(look_up())
         except Exception as error:                       # raised by the thread that waits
-            found.put(([], error))
+            found.append(error)
 
-    threading.Thread(target=run, daemon=True).start()
-    try:
-        addresses, error = found.get(timeout=waits.left())
-    except queue.Empty:
-        raise TransportError(f"name: the name service says nothing of {host}", True,
-                             "name") from None
-    if error is not None:
-        raise error
-    return addresses
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(waits.left())
+    if not found:
+        raise TransportError(f"name: the name service says nothing of {host}", True, "name")
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
 
 
 def open_socket(host: str, port: int, waits: Timeouts, attempt: Attempt) -> socket.socket:
@@ -6894,13 +6888,11 @@ def open_socket(host: str, port: int, waits: Timeouts, attempt: Attempt) -> sock
             sock.close()
             if len(addresses) == 1 or not isinstance(error, OSError):
                 raise
-            failures.append(f"{address[0]} " + (
-                "silent" if isinstance(error, socket.timeout) else "refused" if isinstance(
-                    error, ConnectionRefusedError) else shorten(error.strerror)))
-            continue
-        if failures:
-            attempt.notes.append(", ".join([*failures, f"{address[0]} ok"]))
-        return sock
+            is_refused = isinstance(error, ConnectionRefusedError)
+            failures.append(f"{address[0]} {'refused' if is_refused else shorten(str(error))}")
+        else:
+            attempt.notes += [", ".join([*failures, f"{address[0]} ok"])] if failures else []
+            return sock
     raise TransportError(f"connect: nothing answers at {format_address(host, port)} "
                          f"({', '.join(failures)})", layer="tcp")
 
@@ -7213,6 +7205,10 @@ class HTTPResponse(http.client.HTTPResponse):
         """Return the whole body."""
         return b"".join(iter(self.read_some, b""))
 
+    def read_whole(self) -> Tuple[int, Headers, bytes]:
+        """Return the status, the headers and the whole body."""
+        return self.status, self.headers, self.read_all()
+
     def finish(self) -> None:
         """Read the end of a stream if it is there already, so that its connection can be kept."""
         self.waits = build_waits(0.02)
@@ -7228,11 +7224,6 @@ def is_quiet(sock: socket.socket) -> bool:
     except (OSError, ValueError) as error:
         return isinstance(error, BlockingIOError) or type(error).__name__ == "SSLWantReadError"
     return False
-
-
-def read_whole(response: HTTPResponse) -> Tuple[int, Headers, bytes]:
-    """Return the status, headers and body of a response."""
-    return response.status, response.headers, response.read_all()
 
 
 def _ignore(*_: Any) -> None:
@@ -7258,10 +7249,10 @@ class HTTPPool:
         self._lock = threading.Lock()
 
     def request(self, method: str, url: str, headers: Headers, body: Optional[bytes],
-                waits: Timeouts, read: Callable[[HTTPResponse], Any] = read_whole, *,
+                waits: Timeouts, read: Callable[[HTTPResponse], Any] = HTTPResponse.read_whole, *,
                 observe: Callable[[Exchange], None] = _ignore, attempt: Optional[Attempt] = None,
                 is_safe: bool = False) -> Any:
-        """Send a request and return what `read` makes of the response.
+        """Send a request and return what `read` returns of the response.
 
         `observe` gets the exchange, also if it failed; `attempt` can end it from another thread.
         A request that `is_safe` to repeat is sent once more if a kept connection turns out to be
@@ -7470,9 +7461,7 @@ TRANSPORT_FAULTS: Tuple[tuple, ...] = (
     (http.client.HTTPException, "", "http", "http: {at} does not answer in HTTP: {text}"),
     (socket.gaierror, "", "name", "name: the name {host} cannot be resolved"),
     (ConnectionRefusedError, "", "tcp", "connect: nothing listens at {at} (refused)"),
-    (OSError, "WRONG_VERSION_NUMBER", "tls",
-     "tls: {at} speaks plain HTTP, not TLS: use http://"),
-    (OSError, "RECORD_LAYER_FAILURE", "tls",              # OpenSSL's word for it from 3.2 on
+    (OSError, "WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE", "tls",    # the latter from OpenSSL 3.2 on
      "tls: {at} speaks plain HTTP, not TLS: use http://"),
     (OSError, "CERTIFICATE_REQUIRED", "tls",
      "tls: {at} wants to know us by a certificate: --client-cert FILE"),
@@ -7501,9 +7490,9 @@ def explain_transport_error(error: Exception, url: str, response: Any,
         return TransportError(f"{seen} for {waits.silence:g} s from {at}", timed_out=True)
     text = shorten(str(error))
     for kind, words, layer, form in TRANSPORT_FAULTS:
-        if isinstance(error, kind) and words in str(error):
-            break
-    return TransportError(form.format(host=host, at=at, text=text), layer=layer)
+        if isinstance(error, kind) and re.search(words, str(error)):
+            return TransportError(form.format(host=host, at=at, text=text), layer=layer)
+    return TransportError(text)
 
 
 # =============================================================================================

@@ -5912,7 +5912,7 @@ def test_the_environment_says_which_hosts_are_reached_through_a_proxy(
 
 @pytest.mark.parametrize("proxy", ["socks5://user:secret@h:1", "https://h:secret", "http://", "[::1"])
 def test_a_proxy_that_cannot_be_one_is_refused_without_its_password(proxy):
-    with pytest.raises(UsageError, match="a proxy is http://") as caught:
+    with pytest.raises(UsageError, match="a proxy must be http://") as caught:
         mcpkit.parse_proxy(proxy)
     assert "secret" not in str(caught.value)
 
