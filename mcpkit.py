@@ -3583,7 +3583,7 @@ class Elicitation(NamedTuple):
     def build_params(self, version: str, new_id: Callable[[], str]) -> dict:
         """Return the params of the request; raises UsageError for what cannot be asked so."""
         if self.url is None:
-            return {"message": self.message, "requestedSchema": build_form(self.schema).schema}
+            return {"message": self.message, "requestedSchema": build_form(self.schema)[0]}
         if self.schema is not None or re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://\S+",
                                                    self.url) is None:
             raise UsageError("a question has a schema or the whole URL of a page, but this one "
@@ -3600,27 +3600,21 @@ class Elicitation(NamedTuple):
             raise ValueError(must_be("action", "accept, decline or cancel", action))
         if action != "accept" or self.url is not None:
             return Elicited(action)
-        form, content = build_form(self.schema), {} if content is None else content
-        errors = form.compiled.errors(content)
+        schema, convert = build_form(self.schema)
+        content = {} if content is None else content
+        errors = compile_schema(schema).errors(content)
         if errors:
             raise ValueError("content: " + "; ".join(errors))
         # Spec: basic/patterns/mrtr, Error Handling: what was not asked for is ignored.
-        return Elicited(action, form.convert({name: value for name, value in content.items()
-                                              if name in form.schema["properties"]}))
+        return Elicited(action, convert({name: value for name, value in content.items()
+                                         if name in schema["properties"]}))
 
 
 # ---- forms. Spec: client/elicitation, Requested Schema.
 
-class Form(NamedTuple):
-    """The schema of a form, and the way from its content to what the asker wants."""
-
-    schema: dict
-    compiled: CompiledSchema
-    convert: Callable[[Any], Any]
-
-
-def build_form(schema: Any) -> Form:
-    """Return the form for a schema, a class, or None (a form without members).
+def build_form(schema: Any) -> Tuple[dict, Callable[[Any], Any]]:
+    """Return the schema of a form, given one, a class, or None (a form without members); and what
+    makes of its content what the asker wants.
 
     Raises UsageError for a member that no form can show, SchemaError for a broken schema.
     """
@@ -3636,7 +3630,8 @@ def build_form(schema: Any) -> Form:
         for member in schema.get("properties", {}).values():
             if member.get("format") not in (None, "email", "uri", "date", "date-time"):
                 del member["format"]
-    compiled, members = compile_schema(schema), schema.get("properties")
+    compile_schema(schema)
+    members = schema.get("properties")
     if schema.get("type") != "object" or members is None:
         raise UsageError("a form's schema describes an object with properties, but is "
                          + shorten(schema))
@@ -3648,7 +3643,7 @@ def build_form(schema: Any) -> Form:
             raise UsageError(f"a form cannot ask for {name}: it takes str, int, float, bool, "
                              "dates, choices of texts and lists of these (instead of None, use a "
                              "default)")
-    return Form(schema, compiled, convert)
+    return schema, convert
 
 
 def _list_form_choices(schema: Any) -> list:
@@ -3789,58 +3784,46 @@ def check_declared(needed: dict, declared: dict, remark: str = "") -> None:
                        {"requiredCapabilities": missing})
 
 
-# ---- the ways to ask: an asker has ask(questions by key) -> answers by key
+# ---- the ways to ask: a function takes questions by key, and returns the answers by key
 
-class StreamAsker:
-    """Asks a legacy client by requests on the stream of its own call, and waits for the answers."""
+def ask_on_stream(route: RequestContext, channel: Channel, runtime: Runtime, seconds: float,
+                  questions: Dict[str, Question]) -> dict:
+    """Ask a legacy client by requests on the stream of its own call, and wait for the answers.
 
-    def __init__(self, route: RequestContext, channel: Channel, runtime: Runtime, limits: Limits):
-        self._route = route
-        self._channel = channel
-        self._runtime = runtime
-        self._seconds = limits.ask_seconds
+    Raises TransportError if they do not come within so many seconds.
+    """
+    params = {key: question.build_params(route.version, runtime.new_id)
+              for key, question in questions.items()}          # all of them, before one is sent
+    arrived, ids, responses = runtime.new_event(), {}, {}
+    deadline = runtime.now() + seconds
 
-    def ask(self, questions: Dict[str, Question]) -> dict:
-        """Return the answers by key; raises TransportError if they do not come in time."""
-        params = {key: question.build_params(self._route.version, self._runtime.new_id)
-                  for key, question in questions.items()}      # all of them, before one is sent
-        session, responses = self._route.session, {}
-        arrived, ids = self._runtime.new_event(), {}
-
-        def receive(response: Response) -> None:
-            responses[response.id] = response
-            arrived.set()
-        try:
-            for key, question in questions.items():
-                ids[key] = session.expect(receive)
-                self._channel.send(build_request(ids[key], question.method, params[key]))
-            self._wait(arrived, lambda: len(responses) == len(ids), ", ".join(
-                sorted({question.method for question in questions.values()})))
-            return {key: self._read(key, question, responses[ids[key]])
-                    for key, question in questions.items()}
-        finally:
-            for request_id in ids.values():
-                if session.replies.pop(request_id, None) is not None:
-                    self._channel.send(build_notification("notifications/cancelled", {
-                        "requestId": request_id, "reason": "the answer is no longer wanted"}))
-
-    def _wait(self, arrived: Any, is_complete: Callable[[], bool], methods: str) -> None:
-        deadline = self._runtime.now() + self._seconds
-        while not is_complete():
+    def receive(response: Response) -> None:
+        responses[response.id] = response
+        arrived.set()
+    try:
+        for key, question in questions.items():
+            ids[key] = route.session.expect(receive)
+            channel.send(build_request(ids[key], question.method, params[key]))
+        while len(responses) < len(ids):
             if arrived.wait(0.25):
                 arrived.clear()
-            elif self._channel.cancelled:
+            elif channel.cancelled:
                 raise TransportError("the client cancelled the call that asked it something")
-            elif self._channel.is_stopping:
+            elif channel.is_stopping:
                 raise TransportError("the server is stopping, and the client has not answered")
-            elif self._runtime.now() > deadline:
-                raise TransportError(f"the client did not answer {methods} within "
-                                     f"{self._seconds:g} s")
-
-    def _read(self, key: str, question: Question, response: Response) -> Any:
-        if response.error is not None:
-            raise response.error
-        return read_answer(key, question, response.result)
+            elif runtime.now() > deadline:
+                methods = ", ".join(sorted({question.method for question in questions.values()}))
+                raise TransportError(f"the client did not answer {methods} within {seconds:g} s")
+        for response in responses.values():
+            if response.error is not None:
+                raise response.error
+        return {key: read_answer(key, question, responses[ids[key]].result)
+                for key, question in questions.items()}
+    finally:
+        for request_id in ids.values():
+            if route.session.replies.pop(request_id, None) is not None:
+                channel.send(build_notification("notifications/cancelled", {
+                    "requestId": request_id, "reason": "the answer is no longer wanted"}))
 
 
 class InputRequired(BaseException):
@@ -4052,7 +4035,7 @@ class Context:
                            " (a legacy client declares it for a session, but this is in none)")
         if self.asker is None:
             self.asker = self.server.build_asker(self.route, self.channel)
-        return self.asker.ask(questions)
+        return self.asker(questions)
 
     def _ask_one(self, key: str, question: Question) -> Any:
         # In a loop the same words ask again: each time under another key.
@@ -4480,14 +4463,14 @@ class Server:
         self.runtime.log_exception(f"{what} failed")
         return MCPError(INTERNAL_ERROR, "Internal error")
 
-    def build_asker(self, route: RequestContext,
-                    channel: Channel) -> Union[StreamAsker, RoundAsker]:
+    def build_asker(self, route: RequestContext, channel: Channel) -> Callable[[dict], dict]:
         """Return what asks the client of a request, in the way of its era."""
         if route.era == "modern":
-            return RoundAsker(route, self.info["name"], self.runtime, self.limits)
+            return RoundAsker(route, self.info["name"], self.runtime, self.limits).ask
         if not channel.can_stream:
             raise UsageError('a server with stream="never" cannot ask a legacy client')
-        return StreamAsker(route, channel, self.runtime, self.limits)
+        return functools.partial(ask_on_stream, route, channel, self.runtime,
+                                 self.limits.ask_seconds)
 
     def _build_error(self, request_id: Union[str, int, None], error: MCPError,
                      era: str) -> Answer:
@@ -11730,7 +11713,8 @@ def start_task(context: Context) -> None:
     happens. Raises MCPError if there are too many tasks (send it on).
     """
     if context.extra is not None:
-        context.channel = context.asker = context.extra.start()
+        context.channel = context.extra.start()
+        context.asker = context.extra.ask
 
 
 def find_task(server: Server, params: dict, context: Context) -> dict:
