@@ -7287,7 +7287,7 @@ class HTTPPool:
                 sock.sendall(b"".join(parts))            # head and body at once
             response = connection.getresponse()
             response.url, response.connection, response.route = url, connection, way
-            if way.proxy is not None:
+            if way.proxy is not None and way.scheme == "http":
                 check_proxy(response, way)
             self._proven.add(way)
             return response
@@ -7594,19 +7594,18 @@ class HTTPTransport:
         With `may_resume`, a stream that breaks off is asked for again.
         """
         call = Call(message.get("id") if "method" in message else None, on_message)
-        if call.request_id is not None:
-            self.calls[call.request_id] = call
+        self.calls[call if call.request_id is None else call.request_id] = call
         method = message.get("method", "")
         is_safe = method.endswith("/list") or method in ("initialize", "server/discover", "ping")
         try:
             return self._send(call, "POST", format_own(message), headers, waits, is_safe)
         except (StreamEnded, TransportError) as error:
-            if not may_resume or call.event_id is None or error.timed_out or (
-                    call.aborted.is_set()):
+            is_lost = call.event_id is not None and not error.timed_out
+            if not (may_resume and is_lost) or call.aborted.is_set():
                 raise
             return self._resume(call, headers, waits)
         finally:
-            self.calls.pop(call.request_id, None) if call.request_id is not None else None
+            self.calls.pop(call if call.request_id is None else call.request_id)
 
     def listen(self, headers: Headers, waits: Timeouts, on_message: Callable[[dict], None],
                on_open: Callable[[], None]) -> None:
@@ -7850,6 +7849,7 @@ class StdioTransport(SharedStream):
 
     def __init__(self, command: List[str], options: TransportOptions = TransportOptions()):
         import shutil
+        import subprocess
         super().__init__(" ".join(command), options)
         environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8", **options.env}
         # A command with a folder in it is looked for from where the child will be.
@@ -7860,43 +7860,29 @@ class StdioTransport(SharedStream):
             raise TransportError(f"command not found: {command[0]}", layer="start")
         self.child_exit: Optional[ChildExit] = None
         self._stderr = b""
-        self._child: Any = None
         self._outgoing: queue.Queue = queue.Queue(1000)       # lines, then None
-        self._fault: Optional[Exception] = None               # why it did not start
-        self._has_started = threading.Event()
-        self._threads = [threading.Thread(target=run, daemon=True)
-                         for run in (functools.partial(self._run, [program, *command[1:]],
-                                                       environment),
-                                     self._read_stderr, self._write_stdin)]
-        # A signal may raise here at any time: inside of Popen it would leave a child unknown to us.
         try:
-            self._threads[0].start()
-            self._has_started.wait()
-        except BaseException:
-            if self._threads[0].ident is not None:
-                self._has_started.wait()
-                self._signal("KILL")
-            raise
-        if self._fault is not None:
+            self._child: Any = subprocess.Popen(
+                [program, *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, env=environment, cwd=options.cwd,
+                start_new_session=os.name == "posix")
+        except (OSError, ValueError) as error:         # ValueError: a NUL, or = in a name
             place = "" if options.cwd is None else f" in {shorten(options.cwd)}"
             raise TransportError(f"cannot start {program}{place}: "
-                                 f"{getattr(self._fault, 'strerror', None) or self._fault}",
-                                 layer="start")
-
-    def _run(self, command: List[str], environment: Dict[str, str]) -> None:
-        """Start the child and hand on each message on its standard output."""
-        import subprocess
+                                 f"{getattr(error, 'strerror', None) or error}",
+                                 layer="start") from None
+        self._threads = [threading.Thread(target=run, daemon=True)
+                         for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
         try:
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env=environment, cwd=self.options.cwd, start_new_session=os.name == "posix")
-            for thread in self._threads[1:]:
+            for thread in reversed(self._threads):     # the first waits for the others at the end
                 thread.start()
-        except (OSError, ValueError) as error:         # ValueError: a NUL, or = in a name
-            self._fault = error
-            return
-        finally:
-            self._has_started.set()
+        except BaseException:                          # a signal: the child is not known elsewhere
+            self._signal("KILL")
+            raise
+
+    def _read_stdout(self) -> None:
+        """Hand on each message on the child's standard output."""
+        import subprocess
         most = self.options.max_bytes
         with contextlib.suppress(OSError, ValueError), self._child.stdout as pipe:
             for number, line in enumerate(iter(lambda: pipe.readline(most + 1), b""), 1):
@@ -7912,11 +7898,10 @@ class StdioTransport(SharedStream):
                     self.options.on_junk(number, line)
         try:
             code = self._child.wait(1.0)
-        except subprocess.TimeoutExpired:
-            self._end(f"{self.url} has closed its output")
-        else:
             self._threads[1].join(1.0)                # its last words may come later
             self._end(f"{self.url} has exited with code {code}")
+        except subprocess.TimeoutExpired:
+            self._end(f"{self.url} has closed its output")
 
     def exchange(self, message: dict, headers: Headers, waits: Timeouts,
                  on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
