@@ -96,7 +96,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 from typing import get_args, get_origin, get_type_hints
 from urllib.parse import urljoin
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Channel", "Client", "Context", "Elicitation", "Elicited", "Exchange", "HTTPError",
     "HTTPService",

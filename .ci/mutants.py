@@ -141,7 +141,8 @@ MUTANTS = {
         "                results[key] = answer",
         "an_answer_that_breaks_the_rules_is_refused_in_both_eras"),
     "items of a set may all hash alike": Mutant(
-        "        if make in (set, frozenset):\n            _check_hashes(items)\n", "",
+        "                Counter(map(hash, items)).values()) > MAX_HASHED_ALIKE:",
+        "                Counter(map(hash, items)).values()) < 0:",
         "what_a_type_refuses_is_an_argument_error_that_names_the_argument"),
     "scopes of a server are typed into a shell as they are": Mutant(
         '" --scope ".join((command, *map(shlex.quote, scopes)))',
