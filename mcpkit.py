@@ -3513,12 +3513,17 @@ class Channel:
     session: Optional[Session] = None      # the session that `initialize` opened
     can_stream = True                      # messages may go ahead of the answer
     cancelled = False                      # the client no longer wants the answer
+    cancelled_ids: frozenset = frozenset() # the same for these requests only: it may be a batch
     access: Any = None                     # what checks the caller's scopes, None: nothing does
     principal: Any = None                  # who calls, if the server asks
     is_stopping = False                    # the client does, but the server is about to end
 
     def send(self, message: dict) -> None:
         """Send a message ahead of the answer, or drop it if that cannot be done."""
+
+    def is_cancelled(self, request_id: Any) -> bool:
+        """Return whether the client no longer wants the answer to a request."""
+        return self.cancelled or request_id in self.cancelled_ids
 
     def follow(self, stream: Stream) -> bool:
         """Send what comes in a stream until it ends; return False if some of it was lost."""
@@ -3807,7 +3812,7 @@ def ask_on_stream(route: RequestContext, channel: Channel, runtime: Runtime, sec
         while len(responses) < len(ids):
             if arrived.wait(0.25):
                 arrived.clear()
-            elif channel.cancelled:
+            elif channel.is_cancelled(route.message.id):
                 raise TransportError("the client cancelled the call that asked it something")
             elif channel.is_stopping:
                 raise TransportError("the server is stopping, and the client has not answered")
@@ -4003,7 +4008,7 @@ class Context:
         Long work should look now and then. In a server that stops, what is returned within
         `STOP_SECONDS` still reaches the client.
         """
-        return self.channel.cancelled or self.channel.is_stopping
+        return self.channel.is_cancelled(self.request_id) or self.channel.is_stopping
 
     def elicit(self, message: str, schema: Any = None, *, url: Optional[str] = None,
                key: Optional[str] = None) -> Elicited:
@@ -5529,7 +5534,6 @@ class HTTPChannel(Channel):
         self._handler = handler
         self.can_stream = can_stream         # whether an event stream may be the answer
         self.caller = caller                 # the legacy session that the request names
-        self.request_id: Any = None          # of a legacy call, to be cancelled by
         self.value: Any = None               # the message that is being answered
         self.started = self._last_write = handler.started
         self._lock = threading.RLock()       # guards all that follows
@@ -5784,13 +5788,11 @@ class HTTPHandler(RequestHandler):
 
     def _join_session(self, session: Session, value: Any, channel: HTTPChannel) -> None:
         """Have the session know a call that it made, or cancel one of its calls."""
-        if is_request(value):
-            channel.request_id = value["id"]
+        if is_request(value) or isinstance(value, list):
             session.channels.add(channel)
         cancelled = list_cancelled_ids(value)
         for other in tuple(session.channels) if cancelled else ():
-            if other.request_id in cancelled:
-                other.cancelled = True
+            other.cancelled_ids |= cancelled
 
     def answer_get(self, head: Head, body: bytes) -> None:
         """Send a legacy session what belongs to no call, or what was lost of an earlier stream.
@@ -6181,6 +6183,7 @@ class StdioService:
             return
         cancelled = list_cancelled_ids(value)
         for running in self._list_running() if cancelled else ():
+            running.cancelled_ids |= cancelled
             if is_request(running.value) and running.value["id"] in cancelled:
                 running.cancel()
         channel, limit = StdioChannel(self, value), self.mcp.limits.max_connections

@@ -2930,6 +2930,37 @@ def test_a_stdio_client_that_read_too_slowly_is_notified_again():
     assert len(methods) <= 5
 
 
+@table("is_batch", {"in a batch": (True, False), "of a call in a batch": (False, True),
+                    "of another id": (None, True)})
+def test_c108_a_cancellation_in_2025_03_26_ends_its_call_and_no_other(is_batch):
+    cancels_in_batch, calls_in_batch = is_batch
+    server, ends, started = Server("x", sessions=True), [], threading.Event()
+
+    @server.tool
+    def hang(ctx: Context, rounds: int = 500) -> str:
+        started.set()
+        for _ in range(rounds):
+            if ctx.cancelled:
+                break
+            threading.Event().wait(0.01)
+        ends.append(ctx.cancelled)
+        return "ended"
+
+    call_it = call("tools/call", {"name": "hang", "arguments": {
+        "rounds": 10 if cancels_in_batch is None else 500}}, 7)
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {
+        "requestId": 8 if cancels_in_batch is None else 7}}
+    with mcpkit.HTTPService(server, port=0) as service, \
+            concurrent.futures.ThreadPoolExecutor(1) as pool:
+        headers = {"Mcp_Session_Id": open_session(service, version="2025-03-26")}
+        answer = pool.submit(ask, service, [call_it, call("ping")] if calls_in_batch else call_it,
+                             **headers)
+        assert started.wait(WAIT)
+        ask(service, [cancel, call("ping")] if cancels_in_batch else cancel, **headers)
+        assert b"ended" in answer.result(WAIT).body
+    assert ends == [cancels_in_batch is not None]
+
+
 def build_session(**limits):
     return mcpkit.Session("s", "2025-11-25", {}, {}, mcpkit.system_runtime(),
                           mcpkit.Limits(**limits))
