@@ -16780,35 +16780,25 @@ def find_faults(names: Sequence[str], is_stdio: bool) -> List[Fault]:
 
 # ---- replay
 
-class HTTPSender:
-    """Sends the requests of exchanges as they are, over HTTP; its connections are kept."""
+def send_exchange(pool: HTTPPool, asked: Exchange, waits: Any,
+                  take: Callable[[Any, bytes], bool]) -> Exchange:
+    """Send a request as it is and return its exchange with the answer, or the error in its place.
 
-    def __init__(self, network: Network, max_bytes: float):
-        self._pool = HTTPPool(network, max_bytes)
+    `take(response, data)` gets the head of the answer (with no data), and the pieces of its body
+    as they come, until it returns True: that is enough.
+    """
+    def read(response: Any) -> None:
+        is_enough = take(response, b"")
+        while not is_enough:
+            data = response.read_some()
+            is_enough = not data or take(response, data)
+        response.finish()
 
-    def send(self, asked: Exchange, waits: Timeouts,
-             take: Callable[[Any, bytes], bool]) -> Exchange:
-        """Send a request and return its exchange with the answer, or with the error in its place.
-
-        `take(response, data)` gets the head of the answer (with no data), and the pieces of its
-        body as they come, until it returns True: that is enough.
-        """
-        def read(response: Any) -> None:
-            is_enough = take(response, b"")
-            while not is_enough:
-                data = response.read_some()
-                is_enough = not data or take(response, data)
-            response.finish()
-
-        found: List[Exchange] = []
-        with contextlib.suppress(MCPKitError):
-            self._pool.request(asked.method, asked.url, asked.request_headers,
-                               asked.request_body or None, waits, read, observe=found.append)
-        return found[0]._replace(title=asked.title)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._pool.close()
+    found: List[Exchange] = []
+    with contextlib.suppress(MCPKitError):
+        pool.request(asked.method, asked.url, asked.request_headers, asked.request_body or None,
+                     waits, read, observe=found.append)
+    return found[0]._replace(title=asked.title)
 
 
 class AnswerReader:
@@ -16818,29 +16808,32 @@ class AnswerReader:
     """
 
     def __init__(self, was: Exchange, on_messages: Callable[[List[dict]], None]):
-        message = find_json(was.request_body)
+        message, messages = find_json(was.request_body), find_messages(was)
         self._request_id = find_request_id(message) if is_request(message) else None
-        self._count = len(find_messages(was))
-        if was.error is not None and all("method" in message for message in find_messages(was)):
+        if was.error is not None and all("method" in message for message in messages):
             self._request_id = None               # no answer came: there is none to wait for
+        self._count = len(messages)
         self._is_cut = was.error is not None and was.method != "GET"
         self._on_messages = on_messages
         self._parser = SSEParser()
         self.messages: List[dict] = []
         self.response: Any = None                 # once its head is there
+        self.opened, self.ended = threading.Event(), threading.Event()
+        self.found: Optional[Exchange] = None     # once it has ended
 
     def take(self, response: Any, data: bytes) -> bool:
         """Take in a piece of the answer; return whether that is enough."""
         self.response = response
+        self.opened.set()
         if not response.is_stream:
             return False
-        values = [find_json(event.data.encode("utf-8", "surrogatepass"))
-                  for event in self._parser.feed(data)]
-        found = [part for value in values for part in
-                 (value if isinstance(value, list) else [value]) if isinstance(part, dict)]
-        self.messages += found
-        if found:
-            self._on_messages(self.messages)
+        for event in self._parser.feed(data):
+            value = find_json(event.data.encode("utf-8", "surrogatepass"))
+            found = [part for part in (value if isinstance(value, list) else [value])
+                     if isinstance(part, dict)]
+            self.messages += found
+            if found:
+                self._on_messages(self.messages)
         if self._request_id is None:
             return self._count <= len(self.messages) and (self._count > 0 or self._is_cut)
         return any("method" not in message and message.get("id") == self._request_id
@@ -16848,20 +16841,11 @@ class AnswerReader:
 
     def build_exchange(self, asked: Exchange) -> Exchange:
         """Return an exchange with the answer as far as it has come."""
-        if self.response is None:
-            return asked._replace(error="nothing has come yet")
+        if self.found is not None or self.response is None:
+            return self.found or asked._replace(error="nothing has come yet")
         answer = b"".join(format_event(encode_json(message)) for message in self.messages)
         return asked._replace(status=self.response.status, headers=self.response.headers,
                               answer=answer, size=len(answer), is_stream=True, error=None)
-
-
-class OpenStream(NamedTuple):
-    """The stream of a GET, which is read by a thread of its own while the rest is replayed."""
-
-    asked: Exchange
-    reader: AnswerReader
-    ended: threading.Event
-    found: List[Exchange]          # what came of it, once it has ended
 
 
 class HTTPTarget:
@@ -16875,87 +16859,66 @@ class HTTPTarget:
         self._url, self._headers = url, headers
         self._own_path = next((urllib.parse.urlsplit(exchange.url).path for exchange in exchanges
                                if is_of_http(exchange)), "")
-        self._timeout, self._deadline = timeout, deadline
-        self._sender = HTTPSender(network, MAX_ANSWER_BYTES)
-        self._conversation = ClientSession({}, {})     # for messages that came without headers
-        self._open_streams: List[OpenStream] = []
+        self._waits = Timeouts(timeout, deadline)
+        self._pool = HTTPPool(network, MAX_ANSWER_BYTES)
+        self._session = ClientSession({}, {})     # for messages that came without headers
+        self._streams: List[Tuple[Exchange, AnswerReader]] = []     # of GETs, each with a thread
 
     def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Exchange:
         """Send a request and return the exchange that it makes."""
-        asked = self._address(asked)
-        reader = AnswerReader(was, on_messages)
+        asked, reader = self._address(asked), AnswerReader(was, on_messages)
         if asked.method == "GET" and was.is_stream:
-            return self._listen(asked, reader)
-        now = self._sender.send(asked, self._find_waits(), reader.take)
-        if not is_of_http(was):
-            self._learn(now)
+            self._streams.append((asked, reader))
+            start_thread(lambda: self._listen(asked, reader))
+            reader.opened.wait(min(OPEN_SECONDS, self._waits.silence))
+            return asked
+        now = send_exchange(self._pool, asked, self._waits, reader.take)
+        for message in () if is_of_http(was) else find_messages(now):
+            result = find_object(message, "result")
+            if "protocolVersion" in result:
+                with contextlib.suppress(MCPKitError):
+                    self._session.learn("legacy", result["protocolVersion"], result,
+                                        now.headers.get("mcp-session-id"))
         return now
+
+    def _listen(self, asked: Exchange, reader: AnswerReader) -> None:
+        """Read a stream while the rest is replayed."""
+        waits = Timeouts(LISTEN_SECONDS, self._waits.deadline)
+        reader.found = send_exchange(self._pool, asked, waits, reader.take)
+        reader.opened.set()
+        reader.ended.set()
 
     def settle(self, now: Exchange) -> Exchange:
         """Return an exchange as it is when all else has been sent: a GET listened till now."""
-        for asked, reader, ended, found in self._open_streams:
+        for asked, reader in self._streams:
             if now is asked:
-                ended.wait(min(REPLAY_LISTEN_SECONDS, self._timeout))
-                return found[0] if found else reader.build_exchange(asked)
+                reader.ended.wait(min(REPLAY_LISTEN_SECONDS, self._waits.silence))
+                return reader.build_exchange(asked)
         return now
 
     def close(self) -> None:
         """Close the connections."""
-        self._sender.close()
-        for stream in self._open_streams:
-            stream.ended.wait(self._timeout)
-
-    def _find_waits(self) -> Timeouts:
-        return Timeouts(self._timeout, self._deadline)
-
-    def _listen(self, asked: Exchange, reader: AnswerReader) -> Exchange:
-        """Have a thread read a stream while the rest is replayed; return once it is open."""
-        stream = OpenStream(asked, reader, threading.Event(), [])
-        opened = threading.Event()
-
-        def take(response: Any, data: bytes) -> bool:
-            is_enough = reader.take(response, data)
-            opened.set()
-            return is_enough
-
-        def run() -> None:
-            waits = Timeouts(LISTEN_SECONDS, self._deadline)
-            stream.found.append(self._sender.send(asked, waits, take))
-            opened.set()
-            stream.ended.set()
-
-        start_thread(run)
-        opened.wait(min(OPEN_SECONDS, self._timeout))
-        self._open_streams.append(stream)
-        return asked
+        self._pool.close()
+        for _, reader in self._streams:
+            reader.ended.wait(self._waits.silence)
 
     def _address(self, asked: Exchange) -> Exchange:
         """Return a request as it is sent to this server."""
         headers, url = asked.request_headers, self._url
         if not is_of_http(asked):
-            headers = self._build_headers(find_json(asked.request_body))
+            # The headers that a message of stdio needs here.
+            message = find_json(asked.request_body)
+            message = message if isinstance(message, dict) else {}
+            is_new = "method" in message and is_modern(find_meta_of(message), None)
+            self._session.era = "modern" if is_new else "legacy"
+            headers = self._session.build_headers(message)
             asked = asked._replace(method="POST")
         elif urllib.parse.urlsplit(asked.url).path != self._own_path:
             url = urljoin(url, "/" + asked.url.partition("://")[2].partition("/")[2])
-        given = {name.lower() for name in self._headers}
+        given = {name.lower() for name in self._headers} | _REQUEST_FRAMING
         headers = {**{name: value for name, value in headers.items()
-                      if name.lower() not in given | _REQUEST_FRAMING}, **self._headers}
+                      if name.lower() not in given}, **self._headers}
         return asked._replace(url=url, request_headers=headers)
-
-    def _build_headers(self, message: Any) -> Headers:
-        """Return the headers that a message of stdio needs here."""
-        message = message if isinstance(message, dict) else {}
-        is_new = "method" in message and is_modern(find_meta_of(message), None)
-        self._conversation.era = "modern" if is_new else "legacy"
-        return self._conversation.build_headers(message)
-
-    def _learn(self, now: Exchange) -> None:
-        with contextlib.suppress(MCPKitError):
-            for message in find_messages(now):
-                result = message.get("result")
-                if isinstance(result, dict) and "protocolVersion" in result:
-                    self._conversation.learn("legacy", result["protocolVersion"], result,
-                                             now.headers.get("mcp-session-id"))
 
 
 class StdioTarget:
@@ -16963,22 +16926,22 @@ class StdioTarget:
 
     def __init__(self, command: List[str], env: Mapping[str, str], cwd: Optional[str],
                  timeout: float, deadline: float):
-        self._timeout, self._deadline = timeout, deadline
+        self._waits = Timeouts(timeout, deadline)
         self._messages: List[dict] = []
         self._on_messages: Callable = _ignore
         self._transport = StdioTransport(command, TransportOptions(on_message=self._take, env=env,
                                                                    cwd=cwd))
+        self.close = self._transport.close
 
     def send(self, asked: Exchange, was: Exchange, on_messages: Callable) -> Optional[Exchange]:
-        """Send a message and return the exchange that it makes, None where there is none."""
+        """Send a message and return the exchange that it makes, None if there is none."""
         message = find_json(asked.request_body)
         if not isinstance(message, dict):
             return None
         outer, self._on_messages = (self._messages, self._on_messages), on_messages
         self._messages, error, value = [], None, None
         try:
-            waits = Timeouts(self._timeout, self._deadline)
-            value = self._transport.exchange(message, {}, waits, _ignore).response
+            value = self._transport.exchange(message, {}, self._waits, _ignore).response
         except MCPKitError as caught:
             error = str(caught)
         if value is not None:
@@ -16992,10 +16955,6 @@ class StdioTarget:
     def settle(self, now: Exchange) -> Exchange:
         """Return an exchange as it is when all else has been sent."""
         return now
-
-    def close(self) -> None:
-        """End the server."""
-        self._transport.close()
 
     def _take(self, message: dict) -> None:
         self._messages.append(message)
@@ -17016,9 +16975,6 @@ class Replayer:
     What the server gave out is carried over, and what it asks is answered as it was.
     """
 
-    # Without these there is nothing to say to a legacy server.
-    HANDSHAKE = ("initialize", "notifications/initialized")
-
     def __init__(self, exchanges: List[Exchange], target: Any, only: Collection[int] = ()):
         self.carried = Substitutions()
         self._exchanges = exchanges
@@ -17029,9 +16985,10 @@ class Replayer:
     def run(self) -> List[Replayed]:
         """Return what came of each exchange, or of `only` some. TransportError: of none."""
         for index, exchange in enumerate(self._exchanges):
-            is_wanted = not self._only or index + 1 in self._only
-            if index not in self._done and (is_wanted
-                                            or find_title_of(exchange) in self.HANDSHAKE):
+            # Without a handshake there is nothing to say to a legacy server.
+            if index not in self._done and (
+                    not self._only or index + 1 in self._only or find_title_of(exchange) in (
+                        "initialize", "notifications/initialized")):
                 self._send(index)
         found = [Replayed(index + 1, self._exchanges[index],
                           now and self._target.settle(now))
@@ -17343,7 +17300,7 @@ class RecordService(ReplyService):
     def __init__(self, upstream: str, tape: Recorder, network: Network = Network(),
                  host: str = "127.0.0.1", port: int = 0):
         self._tape = tape
-        self._sender = HTTPSender(network, math.inf)
+        self._pool = HTTPPool(network, math.inf)
         parts = urllib.parse.urlsplit(upstream)
         self.upstream = f"{parts.scheme}://{parts.netloc}"
         self._running = 0                         # guarded by _changed
@@ -17364,7 +17321,7 @@ class RecordService(ReplyService):
             self._running += 1
         try:
             waits = Timeouts(LISTEN_SECONDS, time.monotonic() + LISTEN_SECONDS)
-            now = self._sender.send(asked, waits, relay.take)
+            now = send_exchange(self._pool, asked, waits, relay.take)
             self._tape.put(begun, now)
             relay.finish(now)
         finally:
@@ -17377,7 +17334,7 @@ class RecordService(ReplyService):
         super().stop()
         with self._changed:
             self._changed.wait_for(lambda: not self._running, STOP_SECONDS)
-        self._sender.close()
+        self._pool.close()
 
 
 # Headers that are about one connection only. Spec: RFC 9110, 7.6.1.
@@ -17468,7 +17425,7 @@ class LineTape:
         self._written: Dict[float, int] = {}      # bytes of the answers that are on the tape
         self._asked: Dict[Any, float] = {}        # ids of requests that have no answer yet
         self._latest: Optional[float] = None
-        self._lock = threading.Lock()             # guards the four above
+        self._lock = threading.RLock()            # guards the four above
 
     def hear_client(self, line: bytes) -> None:
         """Take in a line of the client."""
@@ -17496,20 +17453,16 @@ class LineTape:
 
     def close(self) -> None:
         """Write what is not on the tape yet."""
-        with self._lock:
-            self._finish()
+        begun = self._latest
+        if begun is not None and self._written[begun] < self._exchanges[begun].size:
+            self._put(begun)
 
     def _put(self, begun: float) -> None:
         self._written[begun] = self._exchanges[begun].size
         self._tape.put(begun, self._exchanges[begun])
 
-    def _finish(self) -> None:
-        begun = self._latest
-        if begun is not None and self._written[begun] < self._exchanges[begun].size:
-            self._put(begun)
-
     def _open(self, line: bytes) -> float:
-        self._finish()
+        self.close()
         self._latest = self._tape.begin()
         self._written[self._latest] = 0
         self._exchanges[self._latest] = Exchange("stdio", "", {}, line, None, {}, b"", 0, False,
@@ -17639,7 +17592,13 @@ def print_replay(found: List[Tuple[Replayed, Optional[List[Difference]]]], optio
 def run_mock(options: Any) -> int:
     """Serve the answers of a transcript, or those of pong, with faults if they are wanted."""
     if options.list_faults:
-        return print_faults(options.json)
+        rows = [{"name": name, "where": fault.where, "meaning": fault.meaning}
+                for name, fault in FAULTS.items()]
+        if options.json:
+            print_json(rows)
+        for row in () if options.json else rows:
+            print_text("{name:<25} {where:<6} {meaning}".format(**row))
+        return 0
     names = [name for given in options.fault for name in given.split(",") if name]
     faults = find_faults(names, options.stdio)
     if options.fault_rate is not None and not faults:
@@ -17667,17 +17626,6 @@ def run_mock(options: Any) -> int:
         run_until_told(service, lambda: received)
         if options.stdio:
             service.linger()
-    return 0
-
-
-def print_faults(as_json: bool) -> int:
-    """Print the faults that a mock can have."""
-    if as_json:
-        print_json([{"name": name, "where": fault.where, "meaning": fault.meaning}
-                    for name, fault in FAULTS.items()])
-        return 0
-    for name, fault in FAULTS.items():
-        print_text(f"{name:<25} {fault.where:<6} {fault.meaning}")
     return 0
 
 
