@@ -15957,6 +15957,12 @@ class MockRequest(NamedTuple):
         return is_request(self.value)
 
     @property
+    def params(self) -> dict:
+        """Its params without `_meta`."""
+        params = find_object(self.value, "params")
+        return {name: params[name] for name in params if name != "_meta"}
+
+    @property
     def is_modern(self) -> bool:
         """Whether it is of the modern era."""
         return is_modern(find_meta_of(self.value), self.headers)
@@ -15967,16 +15973,9 @@ class MockRequest(NamedTuple):
         return f"http://{self.headers.get('host', 'localhost')}"
 
 
-def find_params(value: Any) -> dict:
-    """Return the params of a JSON value that may be a message, {} where there are none."""
-    params = value.get("params") if isinstance(value, dict) else None
-    return params if isinstance(params, dict) else {}
-
-
 def find_meta_of(value: Any) -> dict:
-    """Return the `_meta` of a JSON value that may be a message, {} where there is none."""
-    meta = find_params(value).get("_meta")
-    return meta if isinstance(meta, dict) else {}
+    """Return the `_meta` of a JSON value that may be a message, {} if there is none."""
+    return find_object(find_object(value, "params"), "_meta")
 
 
 class ConnectionAction(enum.Enum):
@@ -16028,23 +16027,24 @@ def build_reply(status: int, text: Union[bytes, str] = b"", kind: str = "text/pl
                      parts=(data,) if data else ())
 
 
-def format_stream(reply: MockReply, encode: Callable[[Any], str] = encode_json) -> bytes:
-    """Return the messages of a MockReply as an event stream."""
+def format_messages(reply: MockReply, is_stdio: bool = False,
+                    encode: Callable[[Any], str] = encode_json) -> bytes:
+    """Return the messages of a MockReply as an event stream, or as lines on stdio."""
+    if is_stdio:
+        return "".join(f"{encode(message)}\n" for message in reply.messages).encode("utf-8")
     return b"".join(format_event(encode(message)) for message in reply.messages)
 
 
 def format_reply_lines(reply: MockReply) -> Iterable[Part]:
     """Return a MockReply as parts of a stdio server's standard output."""
-    if reply.parts is not None:
-        return reply.parts
-    return [format_message(message) + b"\n" for message in reply.messages]
+    return reply.parts if reply.parts is not None else [format_messages(reply, True)]
 
 
 def format_reply(reply: MockReply, date: str) -> Iterator[Part]:
     """Yield a MockReply as parts of what is sent over a connection."""
     parts = reply.parts
     if parts is None:
-        body = format_stream(reply) if reply.is_stream else b"".join(
+        body = format_messages(reply) if reply.is_stream else b"".join(
             map(format_message, reply.messages[-1:]))
         parts = (body,) if body else ()
     if reply.is_raw:
@@ -16115,10 +16115,8 @@ class Mock:
                 number = self._used[key] = self._used.get(key, 0) + 1
                 return self._build(self._recorded[key][:number][-1], asked)
         if asked.name or asked.method not in ("POST", "stdio"):
-            params = {name: value for name, value in find_params(asked.value).items()
-                      if name != "_meta"}
             self._log(f"never recorded: {shorten(asked.name or asked.method)} "
-                      f"{shorten(params if asked.name else asked.target)}")
+                      f"{shorten(asked.params if asked.name else asked.target)}")
         if asked.is_request:
             error = MCPError(METHOD_NOT_FOUND, "Method not found: it is not in the transcript")
             return MockReply(404 if asked.is_modern else 200, {"Content-Type": JSON_TYPE},
@@ -16131,11 +16129,8 @@ class Mock:
         if not asked.name:
             is_message = asked.method in ("POST", "stdio")
             return [] if is_message else [(asked.method, asked.target)]
-        params = {name: value for name, value in find_params(asked.value).items()
-                  if name != "_meta"}
-        fact = METHODS.get(asked.name)
-        name = params.get(fact.name_param) if fact is not None and fact.name_param else None
-        return [(asked.name, "params", json.dumps(params, sort_keys=True)),
+        name = asked.params.get(METHODS.get(asked.name, Method()).name_param)
+        return [(asked.name, "params", json.dumps(asked.params, sort_keys=True)),
                 *([(asked.name, "name", str(name))] if name is not None else []),
                 (asked.name,)]
 
@@ -16149,17 +16144,26 @@ class Mock:
         if asked.method == "stdio":
             return self._build_lines(exchange, asked, messages, rewrite)
         if not is_of_http(exchange):
+            if not messages:
+                return MockReply(202)
             is_stream = any("method" in message for message in messages)
-            kind = STREAM_TYPE if is_stream else JSON_TYPE
-            return MockReply(200 if messages else 202, {"Content-Type": kind} if messages else {},
-                             messages, is_stream, list_parts(messages) if is_stream else None)
+            events = b"\n\n".join(b"data: " + format_message(message) for message in messages)
+            return MockReply(200, {"Content-Type": STREAM_TYPE if is_stream else JSON_TYPE},
+                             messages, is_stream,
+                             list(rewrite_stream(events + b"\n\n", dict)) if is_stream else None)
         headers = {"-".join(map(str.capitalize, name.split("-"))): value
                    for name, value in exchange.headers.items() if name not in _ANSWER_FRAMING}
         if "Mcp-Session-Id" in headers:
             headers["Mcp-Session-Id"] = self._make_id()
         parts: Optional[Iterable[Part]] = None
         if exchange.is_stream:
-            parts = [*rewrite_stream(exchange.answer, rewrite), *list_ending(exchange)]
+            parts = list(rewrite_stream(exchange.answer, rewrite))
+            # The stream of a GET lasts as long as its client, which that one did not.
+            if exchange.error == CLIENT_LEFT or (exchange.error is None
+                                                 and exchange.method == "GET"):
+                parts.append(FOR_EVER)
+            elif exchange.error is not None:
+                parts.append(ConnectionAction.HANG_UP)
         elif exchange.answer and not messages:
             parts = (exchange.answer,)
         return MockReply(exchange.status or 200, headers, messages, exchange.is_stream, parts)
@@ -16184,16 +16188,6 @@ class Mock:
         return MockReply(messages=messages, parts=parts)
 
 
-def list_ending(exchange: Exchange) -> List[Part]:
-    """Return what a mock does at the end of a recorded stream, but to end it.
-
-    The stream of a GET lasts as long as its client, which the one that was recorded did not.
-    """
-    if exchange.error == CLIENT_LEFT or (exchange.error is None and exchange.method == "GET"):
-        return [FOR_EVER]
-    return [] if exchange.error is None else [ConnectionAction.HANG_UP]
-
-
 _ANSWER_FRAMING = _FRAMING | {"date", "connection", "keep-alive", "transfer-encoding"}
 
 
@@ -16203,7 +16197,7 @@ def rewrite_message(message: dict, was: Any, now: Any) -> dict:
     if "method" not in message:
         is_own = None not in (before, after) and message.get("id") == before
         return {**message, "id": after} if is_own else message
-    params = dict(find_params(message))
+    params = dict(find_object(message, "params"))
     tokens = [find_meta_of(value).get("progressToken") for value in (was, now)]
     if tokens[0] is not None and params.get("progressToken") == tokens[0]:
         params["progressToken"] = tokens[1]
@@ -16227,15 +16221,6 @@ def rewrite_stream(data: bytes, rewrite: Callable[[dict], dict]) -> Iterator[Par
             yield WaitForReply(message["id"])
     if rest:
         yield rest
-
-
-def list_parts(messages: Sequence[dict]) -> List[Part]:
-    """Return messages as events, each question with the wait for its answer."""
-    parts: List[Part] = []
-    for message in messages:
-        parts += [format_event(encode_json(message)),
-                  *([WaitForReply(message["id"])] if is_request(message) else [])]
-    return parts
 
 
 # In: the right answer to a request. Out: what a server with a known fault answers. Each is a row
@@ -16298,33 +16283,21 @@ def in_stream(change: Callable[[bytes], Union[bytes, Iterable[Part]]]) -> ApplyF
     `change` returns the bytes, or parts: pieces of them, pauses and marks.
     """
     def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
-        changed = change(find_sent(reply, asked))
-        parts = (changed,) if isinstance(changed, bytes) else changed
-        return build_stream(reply, asked, parts)
+        is_stdio, parts = asked.method == "stdio", reply.parts
+        if (reply.is_stream or is_stdio) and isinstance(parts, (tuple, list)) and all(
+                isinstance(part, bytes) for part in parts):
+            sent = b"".join(parts)                # of another fault
+        else:
+            sent = format_messages(reply, is_stdio)
+        changed = change(sent)
+        return build_stream(reply, (changed,) if isinstance(changed, bytes) else changed)
     return on_requests(spoil)
 
 
-def build_stream(reply: MockReply, asked: MockRequest, parts: Iterable[Part]) -> MockReply:
+def build_stream(reply: MockReply, parts: Iterable[Part]) -> MockReply:
     """Return a MockReply whose parts are those of an event stream."""
     headers = {**reply.headers, "Content-Type": STREAM_TYPE}
     return reply._replace(status=200, headers=headers, is_stream=True, parts=parts)
-
-
-def find_sent(reply: MockReply, asked: MockRequest) -> bytes:
-    """Return a MockReply as the bytes of a stream, or lines: of another fault, if they are such."""
-    is_alike = reply.is_stream or asked.method == "stdio"
-    if is_alike and isinstance(reply.parts, (tuple, list)) and all(
-            isinstance(part, bytes) for part in reply.parts):
-        return b"".join(reply.parts)
-    return format_messages(reply, asked)
-
-
-def format_messages(reply: MockReply, asked: MockRequest, encode: Callable[[Any], str] = encode_json
-                    ) -> bytes:
-    """Return the messages of a MockReply as an event stream, or as lines on stdio."""
-    if asked.method == "stdio":
-        return "".join(f"{encode(message)}\n" for message in reply.messages).encode("utf-8")
-    return format_stream(reply, encode)
 
 
 def change_answer(change: Callable[[dict], Any], *methods: str) -> ApplyFault:
@@ -16367,48 +16340,40 @@ PROGRESS = format_event(encode_json(build_notification(
 def add_note(reply: MockReply, note: str) -> MockReply:
     """Return a MockReply with a note in the `_meta` of its result."""
     def change(message: dict) -> dict:
-        result = message.get("result") if isinstance(message, dict) else None
-        if isinstance(result, dict):
-            meta = result.get("_meta")
-            result = {**result, "_meta": {**(meta if isinstance(meta, dict) else {}), "note": note}}
-            message = {**message, "result": result}
-        return message
+        result = find_object(message, "result")
+        return message if not result else {**message, "result": {
+            **result, "_meta": {**find_object(result, "_meta"), "note": note}}}
     return reply._replace(parts=None, messages=tuple(map(change, reply.messages)))
 
 
 def spoil_note(reply: MockReply, asked: MockRequest) -> MockReply:
     """Send characters that are no line ends, though some split lines at them, unescaped."""
     encode = functools.partial(json.dumps, ensure_ascii=False)
-    return build_stream(reply, asked, (format_messages(add_note(reply, A_NOTE), asked, encode),))
+    return build_stream(reply, (
+        format_messages(add_note(reply, A_NOTE), asked.method == "stdio", encode),))
 
 
 def spoil_characters(reply: MockReply, asked: MockRequest) -> MockReply:
     """Cut the stream after each byte of a character that has several."""
     (data,) = spoil_note(reply, asked).parts
-    return build_stream(reply, asked, re.findall(rb"[\x00-\x7f]*[\x80-\xff]|[\x00-\x7f]+", data))
+    return build_stream(reply, re.findall(rb"[\x00-\x7f]*[\x80-\xff]|[\x00-\x7f]+", data))
 
 
 def spoil_size(reply: MockReply, asked: MockRequest) -> MockReply:
     """Send an event of 5 MiB."""
-    data = format_messages(add_note(reply, "x" * (5 * 1024 * 1024)), asked)
-    return build_stream(reply, asked, (data,))
+    long = add_note(reply, "x" * (5 * 1024 * 1024))
+    return build_stream(reply, (format_messages(long, asked.method == "stdio"),))
 
 
 def spoil_layout(reply: MockReply, asked: MockRequest) -> MockReply:
     """Send JSON over several data lines."""
     encode = functools.partial(json.dumps, indent=1)
-    return build_stream(reply, asked, (format_stream(reply, encode),))
-
-
-def spoil_speed(reply: MockReply, asked: MockRequest) -> MockReply:
-    """Tell progress for a while before the answer comes."""
-    return build_stream(reply, asked, (*(PROGRESS, 0.1) * 5, format_messages(reply, asked)))
+    return build_stream(reply, (format_messages(reply, False, encode),))
 
 
 def spoil_pages(message: dict) -> dict:
     """Have each page of a list followed by the same one."""
-    result = message.get("result")
-    result = result if isinstance(result, dict) else {"tools": []}    # it refuses the cursor, say
+    result = find_object(message, "result") or {"tools": []}          # it refuses the cursor, say
     return build_result(message.get("id"), {**result, "nextCursor": "again"})
 
 
@@ -16502,8 +16467,7 @@ def ask_first(reply: MockReply, asked: MockRequest) -> MockReply:
     form = {"type": "object", "properties": {"n": {"type": "string"}}, "required": ["n"]}
     question = {"method": "elicitation/create", "params": {
         "mode": "form", "message": "Name?", "requestedSchema": form}}
-    has_answer = "inputResponses" in find_params(asked.value)
-    return reply if has_answer else change_result(lambda result: {
+    return reply if "inputResponses" in asked.params else change_result(lambda result: {
         "resultType": "input_required", "inputRequests": {"q": question},
         "requestState": "opaque=="})(reply, asked)
 
@@ -16608,7 +16572,7 @@ FAULTS: Dict[str, Fault] = {
     "broken-off": Fault("HTTP", "the stream ends after an event id, to be gone on with",
         in_stream(lambda data: b"id: e1\nretry: 50\ndata:\n\n")),
     "slow": Fault("HTTP", "the answer takes half a second, with progress all the time",
-        on_requests(spoil_speed)),
+        in_stream(lambda data: (*(PROGRESS, 0.1) * 5, data))),
     # of JSON-RPC
     "duplicate-answers": Fault("both", "each answer comes twice",
         in_stream(lambda data: data + data)),
