@@ -3022,76 +3022,57 @@ ANSWERS = {
 }
 
 
+def forgive(ctx):
+    try:
+        return ctx.elicit("Your name?", NAME_FORM).action
+    except Exception:
+        return "the question was swallowed"
+
+
+def ask_twice(ctx):
+    first = ctx.elicit("First?", NAME_FORM).content["name"]
+    return first + ctx.elicit(f"Second, after {first}?", NAME_FORM).content["name"]
+
+
+def ask_thrice(ctx):
+    answers = [ctx.ask({"again": mcpkit.Elicitation(f"{word}?", NAME_FORM)})["again"]
+               for word in ("First", "Second")]
+    answers.append(ctx.elicit("Third?", NAME_FORM))
+    return "".join(answer.content["name"] for answer in answers)
+
+
+ASKING = {
+    "greet": lambda ctx: "{0.action} {0.content}".format(
+        ctx.elicit("Your name?", NAME_FORM, key="user_name")),
+    "forgive": forgive, "twice": ask_twice, "thrice": ask_thrice,
+    "order": lambda ctx: dataclasses.asdict(ctx.elicit("What shall it be?", Order).content),
+    "confirm": lambda ctx: ctx.elicit("Sure?").action,
+    "book": lambda ctx: f"{ctx.elicit('When?', Stay).content.arrival:%A}",
+    "visit": lambda ctx: ctx.elicit("Please log in", url="https://example.com/login").action,
+    "capital": lambda ctx: ctx.sample("Capital of France?", max_tokens=5, system_prompt="Be brief")[
+        "content"]["text"],
+    "folders": lambda ctx: [root["uri"] for root in ctx.roots()],
+    "everything": lambda ctx: [len(answer) for answer in ctx.ask({
+        "name": mcpkit.Elicitation("Name?", NAME_FORM), "city": mcpkit.Sampling("Capital?"),
+        "folders": mcpkit.Roots()}).values()],
+    "letter": lambda ctx: f"Write to {ctx.elicit('To whom?', NAME_FORM).content['name']}.",
+    "profile": lambda ctx: ctx.elicit("Who are you?", NAME_FORM).content["name"],
+}
+
+
 def build_asking_server(runs=None, **options):
-    """Return a server whose handlers ask; each run of one is appended to `runs`."""
+    """Return a server whose handlers ask; the name of each that runs is appended to `runs`."""
     server = Server("asking", sessions=True, **options)
-    runs = [] if runs is None else runs
 
-    @server.tool
-    def greet(ctx: Context) -> str:
-        answer = ctx.elicit("Your name?", NAME_FORM, key="user_name")
-        return f"{answer.action} {answer.content and answer.content['name']}"
-
-    @server.tool
-    def forgive(ctx: Context) -> str:
-        try:
-            return ctx.elicit("Your name?", NAME_FORM).action
-        except Exception:
-            return "the question was swallowed"
-
-    @server.tool
-    def order(ctx: Context) -> dict:
-        return dataclasses.asdict(ctx.elicit("What shall it be?", Order).content)
-
-    @server.tool
-    def visit(ctx: Context) -> str:
-        return ctx.elicit("Please log in", url="https://example.com/login").action
-
-    @server.tool
-    def capital(ctx: Context) -> str:
-        return ctx.sample("Capital of France?", max_tokens=5, system_prompt="Be brief")[
-            "content"]["text"]
-
-    @server.tool
-    def folders(ctx: Context) -> list:
-        return [root["uri"] for root in ctx.roots()]
-
-    @server.tool
-    def twice(ctx: Context) -> str:
-        runs.append("twice")
-        first = ctx.elicit("First?", NAME_FORM)
-        second = ctx.elicit(f"Second, after {first.content['name']}?", NAME_FORM)
-        return first.content["name"] + second.content["name"]
-
-    @server.tool
-    def everything(ctx: Context) -> str:
-        answers = ctx.ask({"name": mcpkit.Elicitation("Name?", NAME_FORM),
-                           "city": mcpkit.Sampling("Capital?"), "folders": mcpkit.Roots()})
-        return f"{answers['name'].action}, {answers['city']['model']}, {len(answers['folders'])}"
-
-    @server.tool
-    def thrice(ctx: Context) -> str:
-        answers = [ctx.ask({"again": mcpkit.Elicitation(f"{word}?", NAME_FORM)})["again"]
-                   for word in ("First", "Second")]
-        answers.append(ctx.elicit("Third?", NAME_FORM))
-        return "".join(answer.content["name"] for answer in answers)
-
-    @server.tool
-    def confirm(ctx: Context) -> str:
-        return ctx.elicit("Sure?").action
-
-    @server.tool
-    def book(ctx: Context) -> str:
-        return f"{ctx.elicit('When?', Stay).content.arrival:%A}"
-
-    @server.prompt
-    def letter(ctx: Context) -> str:
-        return f"Write to {ctx.elicit('To whom?', NAME_FORM).content['name']}."
-
-    @server.resource("asking://profile")
-    def profile(ctx: Context) -> str:
-        return ctx.elicit("Who are you?", NAME_FORM).content["name"]
-
+    def add(name, decorate):
+        def run(ctx: Context):
+            if runs is not None:
+                runs.append(name)
+            return ASKING[name](ctx)
+        decorate(run)
+    for name in ASKING:
+        add(name, server.prompt(name=name) if name == "letter" else server.resource(
+            "asking://profile") if name == "profile" else server.tool(name=name))
     return server
 
 
@@ -3159,65 +3140,52 @@ def find_text(answer):
     return (messages or (result.get("content") or result["contents"])[0])["text"]
 
 
-@cases({
-    "a form": (tool_call("greet"), "accept Ada"),
-    "a form of a class": (tool_call("order"),
-                          '{"item":"pen","color":"blue","count":1,"extras":[]}'),
-    "a form, forgiving every Exception": (tool_call("forgive"), "accept"),
-    "a form, with a day": (tool_call("book"), "Thursday"),
-    "a form without members": (tool_call("confirm"), "accept"),
-    "different things under one key": (tool_call("thrice"), "AdaAdaAda"),
-    "a page": (tool_call("visit"), "accept"),
-    "the model": (tool_call("capital"), "Paris"),
-    "the folders": (tool_call("folders"), '["file:///work"]'),
-    "one after another": (tool_call("twice"), "AdaAda"),
-    "several at once": (tool_call("everything"), "accept, m, 1"),
-    "from a prompt": (call("prompts/get", {"name": "letter"}), "Write to Ada."),
-    "from a resource": (call("resources/read", {"uri": "asking://profile"}), "Ada"),
-})
-def test_a_handler_asks_in_one_way_in_both_eras(case):
-    message, text = case
-    (legacy, _), (modern, asked) = call_both(message)
-    assert find_text(legacy) == find_text(modern) == text
-    assert all(set(question) == {"method", "params"} for result in asked
-               for question in result["inputRequests"].values())
-    assert not any("ttlMs" in result for result in asked)
+def form(message, schema=NAME_FORM):
+    return "elicitation/create", {"message": message, "requestedSchema": schema}
 
 
-@cases({
-    "a form": ("greet", "elicitation/create",
-               {"message": "Your name?", "requestedSchema": NAME_FORM}),
-    "a form of a class": ("order", "elicitation/create", {
-        "message": "What shall it be?", "requestedSchema": {
-            "type": "object", "required": ["item"], "properties": {
-                "item": {"type": "string"},
-                "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
-                "count": {"type": "integer", "default": 1, "description": "How many."},
-                "extras": {"type": "array", "items": {"type": "string",
-                                                      "enum": ["bag", "bow"]}}}}}),
-    "a form with a day and what forms have no format for": ("book", "elicitation/create", {
-        "message": "When?", "requestedSchema": {
+@cases({                                   # what is called, what it gives, and what it asks first
+    "a form": (tool_call("greet"), "accept {'name': 'Ada'}", form("Your name?")),
+    "a form of a class": (
+        tool_call("order"), '{"item":"pen","color":"blue","count":1,"extras":[]}',
+        form("What shall it be?", {"type": "object", "required": ["item"], "properties": {
+            "item": {"type": "string"},
+            "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+            "count": {"type": "integer", "default": 1, "description": "How many."},
+            "extras": {"type": "array", "items": {"type": "string", "enum": ["bag", "bow"]}}}})),
+    "a form with a day, and with what forms have no format for": (
+        tool_call("book"), "Thursday", form("When?", {
             "type": "object", "required": ["arrival"], "properties": {
                 "arrival": {"type": "string", "format": "date"},
-                "key": {"type": "string", "default": "00000000-0000-0000-0000-000000000000"}}}}),
-    "a form without members": ("confirm", "elicitation/create", {
-        "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}),
-    "the model": ("capital", "sampling/createMessage", {
+                "key": {"type": "string", "default": "00000000-0000-0000-0000-000000000000"}}})),
+    "a form without members": (tool_call("confirm"), "accept",
+                               form("Sure?", {"type": "object", "properties": {}})),
+    "a form, forgiving every Exception": (tool_call("forgive"), "accept", form("Your name?")),
+    "the model": (tool_call("capital"), "Paris", ("sampling/createMessage", {
         "messages": [{"role": "user", "content": {"type": "text", "text": "Capital of France?"}}],
-        "maxTokens": 5, "systemPrompt": "Be brief"}),
-    "the folders": ("folders", "roots/list", {}),
+        "maxTokens": 5, "systemPrompt": "Be brief"})),
+    "the folders": (tool_call("folders"), '["file:///work"]', ("roots/list", {})),
+    "several at once": (tool_call("everything"), "[2,3,1]", form("Name?")),
+    "one after another": (tool_call("twice"), "AdaAda", form("First?")),
+    "different things under one key": (tool_call("thrice"), "AdaAdaAda", form("First?")),
+    "from a prompt": (call("prompts/get", {"name": "letter"}), "Write to Ada.", form("To whom?")),
+    "from a resource": (call("resources/read", {"uri": "asking://profile"}), "Ada",
+                        form("Who are you?")),
 })
-def test_a_question_has_the_same_wire_form_in_both_eras(case):
-    tool, method, params = case
-    (_, sent), (_, asked) = call_both(tool_call(tool))
-    assert [(message["method"], message["params"]) for message in sent] == [(method, params)]
-    assert list(asked[0]["inputRequests"].values()) == [{"method": method, "params": params}]
+def test_a_handler_asks_the_same_in_both_eras(case):
+    message, text, (method, params) = case
+    (legacy, sent), (modern, asked) = call_both(message)
+    assert find_text(legacy) == find_text(modern) == text
+    assert (sent[0]["method"], sent[0]["params"]) == (method, params)
+    assert next(iter(asked[0]["inputRequests"].values())) == {"method": method, "params": params}
+    assert not any("ttlMs" in result for result in asked)
 
 
 @pytest.mark.parametrize("version, has_id", [("2025-11-25", True), ("2025-06-18", False)])
 def test_a_page_to_visit_has_an_id_in_the_one_revision_that_wants_it(version, has_id):
-    _, (asked,) = call_legacy(build_asking_server(), tool_call("visit"), version=version)
+    answer, (asked,) = call_legacy(build_asking_server(), tool_call("visit"), version=version)
     assert ("elicitationId" in asked["params"], asked["params"]["mode"]) == (has_id, "url")
+    assert find_text(answer) == find_text(call_modern(build_asking_server(), tool_call("visit"))[0])
 
 
 @cases({
@@ -3247,7 +3215,7 @@ def test_a_legacy_request_outside_of_a_session_declares_nothing_whatever_it_says
 
 
 def test_an_empty_elicitation_capability_means_forms_and_a_decline_is_an_answer():
-    for answers, text in ((ANSWERS, "accept Ada"),
+    for answers, text in ((ANSWERS, "accept {'name': 'Ada'}"),
                           ({"elicitation/create": {"action": "decline"}}, "decline None")):
         for answer, _ in call_both(tool_call("greet"), answers, capabilities={"elicitation": {}}):
             assert find_text(answer) == text
@@ -3373,7 +3341,7 @@ def test_a_modern_handler_runs_again_and_earlier_answers_come_back():
 
 def test_answers_are_taken_without_a_state_and_unknown_ones_are_ignored():
     _, repeat = start_round(build_asking_server(), tool_call("greet"))
-    assert find_text(repeat(inputResponses={"user_name": ADA, "other": 1})) == "accept Ada"
+    assert find_text(repeat(inputResponses={"user_name": ADA, "other": 1})) == "accept {'name': 'Ada'}"
     assert repeat(inputResponses={"other": ADA})["result"]["resultType"] == "input_required"
     assert repeat(inputResponses=None)["result"]["resultType"] == "input_required"
     assert repeat(inputResponses={"user_name": 12345})["error"]["code"] == -32602
@@ -3471,7 +3439,7 @@ def test_a_state_is_good_for_its_own_request_and_caller_and_server_only(monkeypa
     ada.principal, bob.principal = Principal("ada", None), Principal("bob", None)
     result, repeat = start_round(build_asking_server(), tool_call("greet"), channel=ada)
     good = {"requestState": result["requestState"], "inputResponses": {"user_name": ADA}}
-    assert find_text(repeat(**good)) == "accept Ada"
+    assert find_text(repeat(**good)) == "accept {'name': 'Ada'}"
     renamed = build_asking_server()
     renamed.info["name"] = "another"
     monkeypatch.setenv("MCPKIT_SECRET", "another secret for some")
@@ -5332,7 +5300,7 @@ def test_a_legacy_client_on_stdio_is_told_of_changes_and_asked():
     client.send(call("tools/call", {"name": "greet"}, 3))
     question = client.receive()
     client.send({"jsonrpc": "2.0", "id": question["id"], "result": ADA})
-    assert find_text(client.receive()) == "accept Ada"
+    assert find_text(client.receive()) == "accept {'name': 'Ada'}"
     assert client.close() == [] and server.listeners == set()
 
 
@@ -9533,29 +9501,7 @@ def build_task_server(offset=(0,), **options):
     def add(a: int, b: int = 1) -> int:
         return a + b
 
-    @server.tool(task="required")
-    def must() -> str:
-        server.seen.append("must")
-        return "done"
-
-    @server.tool(task="optional")
-    def fail():
-        raise ToolError("no luck")
-
-    @server.tool(task="optional")
-    def refuse():
-        raise MCPError(-32050, "not today", {"try": "tomorrow"})
-
-    @server.tool(task="optional")
-    def crash():
-        raise RuntimeError("secret of the house")
-
-    @server.tool(task="optional")
-    def unsendable():
-        return ToolResult(content=[object()])
-
-    @server.tool(task="optional", task_seconds=50, poll_seconds=0.25)
-    def wait(ctx: Context) -> str:
+    def wait(ctx):
         ctx.progress(1, 2, "waiting")
         ctx.progress(1, 2, "this is no progress")
         ctx.progress(2, 2)
@@ -9564,43 +9510,47 @@ def build_task_server(offset=(0,), **options):
         server.seen.append(ctx.cancelled)
         return "waited"
 
-    @server.tool(task="optional")
-    def until_cancelled(ctx: Context):
+    def until_cancelled(ctx):
         wait_for(lambda: ctx.cancelled)
         server.seen.append("cancelled")
 
-    @server.tool(task="optional")
-    def confirm(ctx: Context) -> str:
+    def confirm(ctx):
         server.seen.append("confirm")
         try:
             return ctx.elicit("Your name?", NAME_FORM).content["name"]
         finally:
             server.seen.append("confirmed")
 
-    @server.tool(task="optional")
-    def both(ctx: Context) -> str:
+    def both(ctx):
         answers = ctx.ask({"name": mcpkit.Elicitation("Name?", NAME_FORM),
                            "order": mcpkit.Elicitation("What?", Order)})
         again = ctx.ask({"name": mcpkit.Elicitation("Name, again?", NAME_FORM)})
         return f"{answers['order'].content.color.name} {again['name'].content['name']}"
 
-    @server.tool(task="required", asks="before")
-    def prepare(ctx: Context, late: bool = False) -> str:
+    def prepare(ctx):
         server.seen.append("prepare")
-        first = ctx.elicit("First?", NAME_FORM, key="first").content["name"]
-        second = ctx.elicit("Second?", NAME_FORM, key="second").content["name"]
+        names = [ctx.elicit(f"{word}?", NAME_FORM, key=word).content["name"]
+                 for word in ("First", "Second")]
         ctx.start_task()
         server.gate.wait(WAIT)
-        return first + second + (ctx.sample("Third?")["model"] if late else "")
+        return "".join(names) + ctx.sample("Third?")["model"]
 
-    @server.tool(task="optional", asks="before")
-    def ask_and_end(ctx: Context) -> str:
-        return ctx.elicit("Name?", NAME_FORM).content["name"]
-
-    @server.tool(task="optional", asks="before")
-    def fail_before():
-        raise MCPError(-32050, "not today")
-
+    def add_tool(handler, name=None, **options):
+        def run(ctx: Context):
+            return handler(ctx)
+        server.add_tool(run, name=name or handler.__name__, **{"task": "optional", **options})
+    add_tool(lambda ctx: server.seen.append("must"), "must", task="required")
+    add_tool(fail_with(ToolError("no luck")), "fail")
+    add_tool(fail_with(MCPError(-32050, "not today", {"try": "tomorrow"})), "refuse")
+    add_tool(fail_with(RuntimeError("secret of the house")), "crash")
+    add_tool(lambda ctx: ToolResult(content=[object()]), "unsendable")
+    add_tool(wait, task_seconds=50, poll_seconds=0.25)
+    add_tool(prepare, task="required", asks="before")
+    add_tool(lambda ctx: ctx.elicit("Name?", NAME_FORM).content["name"], "ask_and_end",
+             asks="before")
+    add_tool(fail_with(MCPError(-32050, "not today")), "fail_before", asks="before")
+    for handler in (until_cancelled, confirm, both):
+        add_tool(handler)
     return server
 
 
@@ -9807,7 +9757,7 @@ def call_rounds(server, name, rounds, **arguments):
 
 def test_a_tool_that_asks_before_becomes_a_task_after_its_last_question():
     server = build_task_server()
-    first, second, task = call_rounds(server, "prepare", 3, late=True)
+    first, second, task = call_rounds(server, "prepare", 3)
     assert [result["resultType"] for result in (first, second, task)] == [
         "input_required", "input_required", "task"]
     assert "taskId" not in {**first, **second}
