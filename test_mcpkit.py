@@ -9622,11 +9622,13 @@ def test_a_request_about_a_task_needs_the_extension_before_a_task_and_a_task_aft
     assert receive(server, call(method, params))["error"]["code"] == -32601
 
 
-@cases({"an update without answers": ("tasks/update", -32602), "a result": ("tasks/result", -32601),
-        "a list": ("tasks/list", -32601)})
+@cases({"an update without answers": ("tasks/update", CAN_TASKS, -32602),
+        "a result": ("tasks/result", CAN_TASKS, -32601), "a list": ("tasks/list", CAN_TASKS, -32601),
+        "listening without the extension": ("subscriptions/listen", {}, -32021)})
 def test_what_the_extension_does_not_have_is_refused(case):
-    method, code = case
-    assert send_modern(build_task_server(), method, {"taskId": "x"}).code == code
+    method, capabilities, code = case
+    assert send_modern(build_task_server(), method, {
+        "taskId": "x", "notifications": {"taskIds": ["x"]}}, capabilities).code == code
 
 
 def test_the_extension_is_declared_if_a_tool_may_be_a_task_and_to_modern_clients_only():
@@ -9667,12 +9669,6 @@ def test_over_http_a_task_has_its_id_in_a_header_and_who_listens_sees_each_chang
             for message in told] == [("notifications/tasks", tasks[0], "working"),
                                      ("notifications/tasks", tasks[0], "completed")]
     assert told[0]["params"].items() >= mark.items()
-
-
-def test_only_a_client_with_the_extension_may_listen_for_tasks():
-    refused = send_modern(build_task_server(), "subscriptions/listen", {
-        "notifications": {"taskIds": ["x"]}}, {})
-    assert refused.code == -32021
 
 
 def test_a_task_shows_the_messages_of_its_progress_and_drops_its_logs():
@@ -9909,19 +9905,13 @@ def test_garbage_about_a_task_is_never_an_internal_error():
     get_task(server, task, "tasks/cancel")
 
 
-@table("text", {"a lone surrogate": "\ud800", "NUL": "a\0b", "half an emoji": "a\udc00",
-    "other letters": "\u65e5", "a quote": "' OR 1 --", "nothing": "", "a long one": "x" * 20_000})
 @table("state", {"memory": None, "a file": "state"})
-def test_what_has_any_text_for_a_name_is_not_found_and_no_fault(tmp_path, state, text):
+def test_any_text_for_an_id_is_not_found_and_no_fault(tmp_path, state):
     server = build_task_server(state=state and tmp_path / state)
-    server.prompt(lambda kind: "x", name="p")
-    server.resource("a://b/{c}")(lambda c: None)
-    for method, name in (("tools/call", "name"), ("prompts/get", "name"), ("tasks/get", "taskId"),
-                         ("resources/read", "uri"), ("tasks/cancel", "taskId")):
-        assert send_modern(server, method, {name: text}).code == -32602
-    listened = send_modern(server, "subscriptions/listen", {
-        "notifications": {"taskIds": [text], "resourceSubscriptions": [text]}})
-    assert "_meta" in listened
+    for text in ("\ud800", "a\0b", "a\udc00", "\u65e5", "' OR 1 --", "", "x" * 20_000):
+        assert send_modern(server, "tasks/get", {"taskId": text}).code == -32602
+        assert "_meta" in send_modern(server, "subscriptions/listen", {"notifications": {
+            "taskIds": [text], "resourceSubscriptions": [text]}})
     server.close()
 
 
@@ -9929,15 +9919,6 @@ def test_what_has_any_text_for_a_name_is_not_found_and_no_fault(tmp_path, state,
 
 def list_files(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-def test_many_tasks_at_once_do_not_get_in_each_others_way(tmp_path):
-    server = build_task_server(state=str(tmp_path / "state"), max_running_tasks=50)
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        tasks = list(pool.map(lambda number: call_task(server, "add", a=number), range(40)))
-    assert [until(server, task)["result"]["structuredContent"] for task in tasks] == [
-        *range(1, 41)]
-    server.close()
 
 
 @pytest.mark.parametrize("state", [None, "state"])
@@ -10097,7 +10078,9 @@ def serve_jobs(folder):
             process.kill()
 
 
-def test_a_server_that_is_killed_loses_only_what_it_was_doing(tmp_path):
+@needs_signals
+def test_a_server_that_is_killed_loses_only_what_it_was_doing_and_ctrl_c_ends_it(tmp_path):
+    import signal
     offset = [0.0]
     with serve_jobs(tmp_path) as (process, client):
         witness = build_task_server(offset, state=tmp_path / "state")
@@ -10113,34 +10096,16 @@ def test_a_server_that_is_killed_loses_only_what_it_was_doing(tmp_path):
     assert (seen["status"], seen["error"]["code"]) == ("failed", -32603)
     assert seen["statusMessage"] == ("the task was interrupted: what ran it has ended without an "
                                      "outcome; call again")
-    with serve_jobs(tmp_path) as (_, client):
+    with serve_jobs(tmp_path) as (process, client):
         for task, known in ((done, get_task(witness, done)), (hanging, seen)):
             assert client.request("tasks/get", {"taskId": task["taskId"]}).items() >= known.items()
-    witness.close()
-
-
-@needs_signals
-def test_a_server_ends_at_ctrl_c_also_while_a_task_runs(tmp_path):
-    import signal
-    with serve_jobs(tmp_path) as (process, client):
         client.call_tool("hang")
         process.send_signal(signal.SIGINT)
-        assert process.wait(WAIT) == 0
-        assert process.stderr.read() == b""
+        assert (process.wait(WAIT), process.stderr.read()) == (0, b"")
+    witness.close()
     assert {"state"} == {name for name in list_files(tmp_path) if name.startswith("state")}
 
 
-def test_tasks_work_over_stdio_and_end_with_the_input(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)                  # the folder of the file's own.db
-    (tmp_path / "jobs.py").write_text(JOBS_FILE)
-    command = [*PROGRAM, "serve", "--stdio", str(tmp_path / "jobs.py"), "--state",
-               str(tmp_path / "state")]
-    with Client(command, capabilities={"extensions": {TASKS: {}}}) as client:
-        about = {"taskId": client.call_tool("hang")["taskId"]}
-        assert client.request("tasks/get", about)["status"] == "working"
-        assert client.request("tasks/cancel", about)["resultType"] == "complete"
-        assert client.request("tasks/get", about)["status"] == "cancelled"
-    assert "state" in list_files(tmp_path)
 
 
 # =============================================================================================
