@@ -495,19 +495,19 @@ def test_the_layout_is_one_file_that_runs_under_any_name(tmp_path):
 
 # What is measured: the most that it may come to today, and the most that the redesign wants of it.
 FIGURES = {
-    "lines of mcpkit.py": (lambda: len(LINES), 18_310, 10_500),
-    "bytes of mcpkit.py": (lambda: len(SOURCE.encode("utf-8")), 885_000, 485_000),
-    "syntax nodes": (lambda: sum(1 for _ in ast.walk(TREE)), 139_900, 84_000),
-    "functions": (lambda: len(find_nodes(ast.FunctionDef)), 1_380, 1_000),
+    "lines of mcpkit.py": (lambda: len(LINES), 17_800, 10_500),
+    "bytes of mcpkit.py": (lambda: len(SOURCE.encode("utf-8")), 866_000, 485_000),
+    "syntax nodes": (lambda: sum(1 for _ in ast.walk(TREE)), 136_500, 84_000),
+    "functions": (lambda: len(find_nodes(ast.FunctionDef)), 1_310, 1_000),
     "lines of the longest function": (lambda: max(
         node.end_lineno - node.lineno + 1 for node in find_nodes(ast.FunctionDef)), 60, 60),
     "deepest nesting of blocks": (lambda: max(
         find_nesting(node.body) for node in find_nodes(ast.FunctionDef)), 4, 4),
     "characters of the longest line": (lambda: max(map(len, LINES)), 100, 100),
-    "characters of the average line": (lambda: len(SOURCE) / len(LINES), 48.4, 47),
-    "lines of the core": (lambda: CORE_END, 11_400, 6_900),
-    "lines of the tests": (lambda: TESTS.count("\n"), 17_640, 9_800),
-    "private names in the tests": (lambda: len(find_private_names()), 147, 40),
+    "characters of the average line": (lambda: len(SOURCE) / len(LINES), 48.8, 47),
+    "lines of the core": (lambda: CORE_END, 10_800, 6_900),
+    "lines of the tests": (lambda: TESTS.count("\n"), 16_700, 9_800),
+    "private names in the tests": (lambda: len(find_private_names()), 112, 40),
 }
 
 
@@ -5761,7 +5761,7 @@ def find_layer(report, name):
 CONTENT = b'{"jsonrpc":"2.0","id":2,"result":{"ok":1}}'
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 SIZED = OK + b"Content-Length: %d\r\n" % len(CONTENT)
-CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"
+CHUNKED_ANSWER = OK + b"Transfer-Encoding: chunked\r\n"
 CHUNKS = b"5\r\n" + CONTENT[:5] + b"\r\n%x;x=1\r\n" % len(CONTENT[5:]) + CONTENT[5:] + b"\r\n0\r\n"
 IN_HTTP = "does not answer in HTTP: "
 
@@ -5770,15 +5770,15 @@ ANSWERS_ON_THE_WIRE = {          # whether the connection is used again, or what
     "a length twice": (True, SIZED + SIZED[len(OK):] + b"\r\n" + CONTENT),
     "lines that end with LF": (True, SIZED.replace(b"\r", b"") + b"\n" + CONTENT),
     "a folded line": (True, SIZED + b"X: a\r\n b\r\n\r\n" + CONTENT),
-    "chunks, extensions, trailers": (True, CHUNKED + b"\r\n" + CHUNKS + b"X: 1\r\n\r\n"),
+    "chunks, extensions, trailers": (True, CHUNKED_ANSWER + b"\r\n" + CHUNKS + b"X: 1\r\n\r\n"),
     "no length": (False, OK + b"\r\n" + CONTENT, CLOSE),
     "close": (False, SIZED + b"Connection: close\r\n\r\n" + CONTENT),
     "HTTP 1.0": (False, SIZED.replace(b"1.1", b"1.0") + b"\r\n" + CONTENT),
     "HTTP 1.0, kept": (True, SIZED.replace(b"1.1", b"1.0") + b"Connection: Keep-Alive\r\n\r\n"
                        + CONTENT),
-    "chunks of HTTP 1.0": (False, CHUNKED.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\n\r\n"
+    "chunks of HTTP 1.0": (False, CHUNKED_ANSWER.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\n\r\n"
                            + CHUNKS + b"\r\n"),
-    "chunks and a length": (False, CHUNKED + b"Content-Length: 3\r\n\r\n" + CHUNKS + b"\r\n"),
+    "chunks and a length": (False, CHUNKED_ANSWER + b"Content-Length: 3\r\n\r\n" + CHUNKS + b"\r\n"),
     "heads that only announce": (True, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\n"
                                  b"Link: x\r\n\r\n" + SIZED + b"\r\n" + CONTENT),
     "a body after 204": ("HTTP 204", b"HTTP/1.1 204 No\r\nContent-Length: 2\r\n\r\n"),
@@ -5789,8 +5789,8 @@ ANSWERS_ON_THE_WIRE = {          # whether the connection is used again, or what
     "a body that is cut": ("closed the connection inside its answer",
                            SIZED + b"\r\n" + CONTENT[:-1], CLOSE),
     "chunks that are cut": ("closed the connection inside its answer",
-                            CHUNKED + b"\r\n" + CHUNKS[:-3], CLOSE),
-    "a bad chunk": (IN_HTTP + "a chunk size is malformed", CHUNKED + b"\r\nzz\r\n"),
+                            CHUNKED_ANSWER + b"\r\n" + CHUNKS[:-3], CLOSE),
+    "a bad chunk": (IN_HTTP + "a chunk size is malformed", CHUNKED_ANSWER + b"\r\nzz\r\n"),
     "lengths that differ": (IN_HTTP + "its Content-Length is", SIZED + b"Content-Length: 3\r\n\r\n"
                             + CONTENT),
     **{f"a length of {length}": (IN_HTTP + "its Content-Length is", OK + (
@@ -5799,7 +5799,7 @@ ANSWERS_ON_THE_WIRE = {          # whether the connection is used again, or what
     "an unknown coding": (IN_HTTP + "its Transfer-Encoding is gzip",
                           OK + b"Transfer-Encoding: gzip\r\n\r\n"),
     "a coding twice": (IN_HTTP + "its Transfer-Encoding is chunked, chunked",
-                       CHUNKED + CHUNKED[len(OK):] + b"\r\n" + CHUNKS),
+                       CHUNKED_ANSWER + CHUNKED_ANSWER[len(OK):] + b"\r\n" + CHUNKS),
     "a space before a colon": (IN_HTTP + "a header line is malformed",
                                OK + b"Content-Length : 2\r\n\r\nab"),
     "a NUL in a value": (IN_HTTP + "a header line is malformed", SIZED + b"X: \0\r\n\r\n" + CONTENT),
@@ -5810,7 +5810,7 @@ ANSWERS_ON_THE_WIRE = {          # whether the connection is used again, or what
     "promises without end": (IN_HTTP + "the head of its answer does not end",
                              b"HTTP/1.1 103 Early Hints\r\n\r\n" * 20_000),
     "too much": ("larger than 9,000 bytes", OK + b"\r\n" + b" " * 9_001, CLOSE),
-    "too much, in chunks": ("larger than 9,000 bytes", CHUNKED + b"\r\n" + b"1\r\n \r\n" * 9_001),
+    "too much, in chunks": ("larger than 9,000 bytes", CHUNKED_ANSWER + b"\r\n" + b"1\r\n \r\n" * 9_001),
 }
 
 
@@ -8762,7 +8762,7 @@ def test_a_command_that_is_terminated_ends_its_child_too(tmp_path):
             threading.Event().wait(0.01)
         child.send_signal(signal.SIGTERM)
         assert child.wait(WAIT) == 128 + signal.SIGTERM
-    assert ends(int((tmp_path / "pid").read_text()))
+    assert wait_until(lambda: not is_running(int((tmp_path / "pid").read_text())))
 
 
 def test_the_probe_writes_the_reports_that_are_asked_for(target, tmp_path):
@@ -12934,10 +12934,12 @@ HTTP/1.1 202 Accepted
 Date: <http-date>
 
 
+
 ### 3 \u00b7 GET
 GET /mcp HTTP/1.1
 Host: 127.0.0.1:8081
 Content-Type: application/json
+
 
 
 HTTP/1.1 405 Method Not Allowed
