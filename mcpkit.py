@@ -12024,6 +12024,8 @@ class SSETransport(SharedStream, HTTPTransport):
         self._waits = waits
         self._thread.start()
         self._opened.wait()                               # the thread keeps to the time limit
+        if self.stream.aborted.is_set():
+            raise TransportError("the connection was closed")
         if self._fault is not None and self.stream.has_stream:
             raise ProtocolError(f"a GET opens an event stream, but {self._fault}: this is "
                                 "not MCP")

@@ -6263,22 +6263,28 @@ LEGACY_SIGNS = {
     "C49 only legacy versions": http_answer({"jsonrpc": "2.0", "id": 1, "result": {
         "supportedVersions": ["2025-11-25"], "capabilities": {}}}),
     "500": http_answer(b"oops", "500 Broken", "text/plain"),
+    "C44 403, to one with credentials": http_answer(b"", "403 Forbidden"),
 }
 
 
 @cases(LEGACY_SIGNS)
 def test_whatever_is_not_plainly_modern_is_spoken_to_in_the_legacy_way(case):
     def answer(asked):
-        return case if asked.message.get("method") == "server/discover" else legacy_peer(asked)
+        return case if asked.message.get("method") == "server/discover" else (
+            legacy_peer(asked, session="s1"))
 
-    with Peer(answer) as peer, Client(peer.url, timeout=WAIT) as client:
+    with Peer(answer) as peer, Client(peer.url, timeout=WAIT, headers={
+            "Authorization": "Bearer x"}) as client:
         assert client.era == "legacy" and client.protocol_version == "2025-06-18"
         assert client.list_tools() == []
     assert peer.methods == ["server/discover", "initialize", "notifications/initialized",
-                            "tools/list"]
-    assert "mcp-protocol-version" not in peer.asked[1].headers
-    assert peer.asked[3].headers["mcp-protocol-version"] == "2025-06-18"
-    assert "_meta" not in peer.asked[3].message.get("params", {})
+                            "tools/list", "DELETE"]
+    assert {asked.headers["authorization"] for asked in peer.asked} == {"Bearer x"}
+    names = {"mcp-protocol-version", "mcp-session-id"}
+    assert not names & set(peer.asked[1].headers)
+    for asked in peer.asked[2:]:                 # C53: after initialize they go with everything
+        assert [asked.headers[name] for name in sorted(names)] == ["2025-06-18", "s1"]
+        assert "_meta" not in asked.message.get("params", {})
 
 
 MODERN_SIGNS = {
@@ -6303,7 +6309,7 @@ MODERN_SIGNS = {
 def test_c41_a_modern_server_is_never_sent_initialize(case):
     answer, words = case
     with Peer(lambda asked: answer) as peer:
-        with pytest.raises(mcpkit.MCPKitError, match=re.escape(words)):
+        with pytest.raises(MCPKitError, match=re.escape(words)):
             Client(peer.url, timeout=WAIT).connect()
     assert set(peer.methods) == {"server/discover"}
 
@@ -6316,61 +6322,30 @@ def test_a_modern_server_that_refuses_our_version_and_names_it_is_asked_once_mor
     assert peer.methods == ["server/discover"] * 2
 
 
-def test_c44_with_credentials_a_refused_discover_is_followed_by_one_initialize():
-    def answer(asked):
-        if asked.message.get("method") == "server/discover":
-            return http_answer(b"", "403 Forbidden")
-        return legacy_peer(asked)
-
-    with Peer(answer) as peer:
-        with Client(peer.url, headers={"Authorization": "Bearer x"}, timeout=WAIT) as client:
-            assert client.era == "legacy"
-    assert all(asked.headers["authorization"] == "Bearer x" for asked in peer.asked)
-
-
-def test_c53_the_session_and_the_version_go_with_everything_after_initialize():
-    with Peer(lambda asked: legacy_peer(asked, session="s1")) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            client.list_tools()
-    assert peer.methods == ["initialize", "notifications/initialized", "tools/list", "DELETE"]
-    assert "mcp-session-id" not in peer.asked[0].headers
-    for asked in peer.asked[1:]:
-        assert asked.headers["mcp-session-id"] == "s1"
-        assert asked.headers["mcp-protocol-version"] == "2025-06-18"
-
-
 @pytest.mark.parametrize("body, kind", [
     (b"gone", "text/plain"), (b"", "application/json"),
     (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}',
      "application/json")])
 def test_c54_a_session_that_ended_is_answered_by_one_new_initialize(body, kind):
-    sessions = iter(["s1", "s2", "s3"])
+    sessions, ended = iter(["s1", "s2", "s3"]), {"s1"}
 
     def answer(asked):
         if asked.message.get("method") == "initialize":
             return legacy_peer(asked, session=next(sessions))
-        if asked.headers.get("mcp-session-id") == "s1" and "id" in asked.message:
+        if asked.headers.get("mcp-session-id") in ended and "id" in asked.message:
             return http_answer(body, "404 Not Found", kind)
         return legacy_peer(asked)
 
     with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
         assert client.list_tools() == [] and client.session_id == "s2"
-    assert "mcp-session-id" not in peer.asked[3].headers
-    assert peer.asked[5].headers["mcp-session-id"] == "s2"
-    assert peer.methods == ["initialize", "notifications/initialized", "tools/list", "initialize",
-                            "notifications/initialized", "tools/list", "DELETE"]
-
-
-def test_c54_a_second_404_is_an_error():
-    def answer(asked):
-        if asked.message.get("method") == "tools/list":
-            return http_answer(b"", "404 Not Found")
-        return legacy_peer(asked, session="s")
-
-    with Peer(answer) as peer, Client(peer.url, era="legacy", timeout=WAIT) as client:
-        with pytest.raises(mcpkit.ProtocolError, match="HTTP 404"):
+        assert "mcp-session-id" not in peer.asked[3].headers
+        assert peer.asked[5].headers["mcp-session-id"] == "s2"
+        start = ["initialize", "notifications/initialized", "tools/list"]
+        assert peer.methods == start * 2
+        ended.update({"s2", "s3"})               # a second 404 is an error
+        with pytest.raises(MCPKitError, match="404"):
             client.list_tools()
-    assert peer.methods.count("initialize") == 2
+        assert peer.methods == [*start * 2, "tools/list", *start]
 
 
 OPEN_END = threading.Event()
@@ -6389,85 +6364,69 @@ def stay_open_in_chunks(data):
     OPEN_END.wait(WAIT)
 
 
-CLIENT_ANSWERS = {
-    "JSON": lambda asked: http_answer(result(asked, {"ok": 1})),
-    "C31 a content type in capitals": lambda asked: http_answer(
-        result(asked, {"ok": 1}), "200 OK", "Application/JSON; charset=utf-8"),
-    "a batch of one": lambda asked: http_answer([result(asked, {"ok": 1})]),
-    "C06 a stream without a space": lambda asked: stream_answer(
-        b"data:" + json.dumps(result(asked, {"ok": 1})).encode() + b"\n\n"),
-    "C08 C09 C11 pings, comments and a primer before it": lambda asked: stream_answer(
-        b"id: 1\ndata:\n\n", b": hi\n\nevent: ping\ndata: ping\n\n", event(
-            {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}),
-        event(result(asked, {"ok": 1}))),
-    "C31 a stream's type with its characters": lambda asked: [
+NOTICE = event({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
+READ_ANSWERS = {
+    "JSON": lambda answer: http_answer(answer),
+    "C31 a content type in capitals": lambda answer: http_answer(
+        answer, "200 OK", "Application/JSON; charset=utf-8"),
+    "a batch of one": lambda answer: http_answer([answer]),
+    "C06 a stream without a space": lambda answer: stream_answer(
+        b"data:" + json.dumps(answer).encode() + b"\n\n"),
+    "C08 C09 C11 pings, comments and a primer before it": lambda answer: stream_answer(
+        b"id: 1\ndata:\n\n", b": hi\n\nevent: ping\ndata: ping\n\n", NOTICE, event(answer)),
+    "C31 a stream's type with its characters": lambda answer: [
         part.replace(b"text/event-stream", b"Text/Event-Stream;charset=UTF-8")
-        for part in stream_answer(event(result(asked, {"ok": 1})))],
-    "C36 one small event in chunks": lambda asked: stay_open_in_chunks(
-        event(result(asked, {"ok": 1}))),
-    "C36 a stream that stays open": lambda asked: stay_open(event(result(asked, {"ok": 1}))),
-    "an answer to somebody else before it": lambda asked: stream_answer(
-        event({"jsonrpc": "2.0", "id": 999, "result": {}}), event(result(asked, {"ok": 1}))),
-    "C14 characters cut inside": lambda asked: stream_answer(*[
+        for part in stream_answer(event(answer))],
+    "C36 one small event in chunks": lambda answer: stay_open_in_chunks(event(answer)),
+    "C36 a stream that stays open": lambda answer: stay_open(event(answer)),
+    "an answer to another id before it": lambda answer: stream_answer(
+        event({"jsonrpc": "2.0", "id": 999, "result": {}}), event(answer)),
+    "C14 characters cut inside": lambda answer: stream_answer(*[
         bytes([byte]) for byte in b"data: " + json.dumps(
-            {**result(asked, {"ok": 1}), "x": "\u4e16\U0001f600"}, ensure_ascii=False).encode()
-        + b"\r\n\r\n"]),
+            {**answer, "x": "\u4e16\U0001f600"}, ensure_ascii=False).encode() + b"\r\n\r\n"]),
 }
 
 
-@cases(CLIENT_ANSWERS)
+@cases(READ_ANSWERS)
 def test_an_answer_is_found_in_whatever_form_it_comes(case):
-    with Peer(lambda asked: legacy_peer(asked, x_y=case)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert client.request("x/y") == {"ok": 1}
+    with open_scripted(x_y=lambda asked: case(result(asked, {"ok": 1}))) as (_, client):
+        assert client.request("x/y") == {"ok": 1}
 
 
-REFUSED_ANSWERS = {
-    "C27 a stream that ends": (lambda asked: stream_answer(event(
-        {"jsonrpc": "2.0", "method": "notifications/progress"})),
-        mcpkit.ProtocolError, "the stream ended before the response to request 2"),
-    "C29 an error in a 500": (lambda asked: error_answer(-32603, "500 Broken", 2, "oh no"),
-                              MCPError, r"error -32603 \(HTTP 500\): oh no"),
-    "C12 an unfinished event": (lambda asked: stream_answer(
-        b"data: {}\n"), mcpkit.ProtocolError, "9 bytes of an unfinished event were discarded"),
-    "C28 a web page": (lambda asked: http_answer(
-        b"<html><title>Sign in</title>", "200 OK", "text/html"),
-        mcpkit.ProtocolError, "HTTP 200, text/html: <html><title>Sign in"),
-    "C29 an error in a 400": (lambda asked: error_answer(
-        -32602, "400 Bad Request", 2, "bad cursor"),
-        MCPError, r"error -32602 \(HTTP 400\): bad cursor"),
-    "C29 an error in a 400 without id": (lambda asked: error_answer(
-        -32602, "400 Bad Request", None, "bad cursor"), MCPError, "bad cursor"),
-    "C38 half an object": (lambda asked: http_answer(b'{"jsonrpc":"2.0","id":1,"result":{'),
-                           mcpkit.ProtocolError, "at byte 34, near: "),
-    "C34 the id as another type": (lambda asked: http_answer(
-        {"jsonrpc": "2.0", "id": "2", "result": {}}), mcpkit.ProtocolError, "no MCP answer"),
-    "C62 a redirect": (lambda asked: http_answer(b"", "302 Found", "text/plain",
-                                                 "Location: http://evil.example/x"),
-                       mcpkit.ProtocolError, "redirects to http://evil.example/x"),
-    "a connection that is reset": (lambda asked: b"", mcpkit.TransportError,
-                                   "closed the connection without an answer"),
-    "an answer cut off": (lambda asked: http_answer(b"{}")[:-1].replace(
-        b"Length: 2", b"Length: 9"), mcpkit.TransportError, "inside its answer"),
-    "no HTTP": (lambda asked: b"SSH-2.0-x\r\n\r\n", mcpkit.TransportError,
-                "does not answer in HTTP: SSH-2.0-x"),
-    "too much": (lambda asked: http_answer(b" " * 300_000), mcpkit.ProtocolError,
-                 "larger than 200,000 bytes"),
-    "an unknown resultType": (lambda asked: http_answer(result(asked, {"resultType": "later"})),
-                              mcpkit.ProtocolError, "unknown resultType: later"),
-    "C51 a question": (lambda asked: http_answer(result(asked, {
-        "resultType": "input_required", "inputRequests": {"q": {}}})),
-        mcpkit.QuestionError, "asks something before it answers"),
-}
-
-
-@cases(REFUSED_ANSWERS)
-def test_a_bad_answer_is_an_error_that_says_what_was_seen(case):
-    answer, kind, words = case
-    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT, max_bytes=200_000) as client:
-            with pytest.raises(kind, match=words):
-                client.request("x/y")
+@table("kind, words, answer", {
+    "C27 a stream that ends": (
+        ProtocolError, "the stream ended before the response to request 2", stream_answer(NOTICE)),
+    "C29 an error in a 500": (MCPError, r"error -32603 \(HTTP 500\): oh no",
+                              error_answer(-32603, "500 Broken", 2, "oh no")),
+    "C12 an unfinished event": (ProtocolError, "9 bytes of an unfinished event were discarded",
+                                stream_answer(b"data: {}\n")),
+    "C28 a web page": (ProtocolError, "HTTP 200, text/html: <html><title>Sign in",
+                       http_answer(b"<html><title>Sign in</title>", "200 OK", "text/html")),
+    "C29 an error in a 400": (MCPError, r"error -32602 \(HTTP 400\): bad cursor",
+                              error_answer(-32602, "400 Bad Request", 2, "bad cursor")),
+    "C29 an error in a 400 without id": (MCPError, "bad cursor", error_answer(
+        -32602, "400 Bad Request", None, "bad cursor")),
+    "an error of another protocol": (ProtocolError, "HTTP 400, application/json", http_answer(
+        {"error": "invalid_request"}, "400 Bad Request")),
+    "C38 half an object": (ProtocolError, "at byte 34, near: ",
+                           http_answer(b'{"jsonrpc":"2.0","id":1,"result":{')),
+    "C34 the id as another type": (ProtocolError, "no MCP answer", http_answer(
+        {"jsonrpc": "2.0", "id": "2", "result": {}})),
+    "too much": (ProtocolError, "larger than 200,000 bytes", http_answer(b" " * 300_000)),
+    "an unknown resultType": (ProtocolError, "unknown resultType: later", http_answer(
+        {"jsonrpc": "2.0", "id": 2, "result": {"resultType": "later"}})),
+    "C51 a question": (mcpkit.QuestionError, "asks something before it answers", http_answer(
+        {"jsonrpc": "2.0", "id": 2, "result": {
+            "resultType": "input_required", "inputRequests": {"q": {}}}})),
+    **{f"an event id that no header can carry: {name!r}": (
+        ProtocolError, "ended before the response", stream_answer(
+            b"id: " + name.encode() + b"\ndata:\n\n")) for name in ("\xe9", "a\x0bb", " x", "\x1b[2J")},
+})
+def test_a_bad_answer_is_an_error_that_says_what_was_seen(kind, words, answer):
+    with open_scripted(x_y=lambda asked: answer, max_bytes=200_000) as (peer, client):
+        with pytest.raises(kind, match=words):
+            client.request("x/y")
+    assert "GET" not in peer.methods
 
 
 @pytest.mark.parametrize("session", ["a\x01b", "\xe9", "s\x7f", "a\tb"])
@@ -6480,78 +6439,46 @@ def test_a_session_id_that_no_header_can_carry_is_the_servers_fault(session):
     assert peer.methods[0] == "initialize" and report["verdict"] in ("fail", "partial")
 
 
-@pytest.mark.parametrize("event_id", ["\xe9", "a\x0bb", " x", "\x1b[2J"])
-def test_an_event_id_that_no_header_can_carry_is_not_gone_on_from(event_id):
-    with Peer(lambda asked: legacy_peer(asked, x_y=lambda asked: stream_answer(
-            b"id: " + event_id.encode() + b"\ndata:\n\n"))) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            with pytest.raises(ProtocolError, match="ended before the response"):
-                client.request("x/y")
-    assert "GET" not in peer.methods
-
-
-def test_a_list_that_goes_on_and_on_is_read_to_the_size_of_an_answer(monkeypatch):
-    monkeypatch.setattr(mcpkit, "MAX_ANSWER_BYTES", 1000)
-    cursors = itertools.count()
-    with Peer(lambda asked: legacy_peer(asked, tools_list=lambda asked: http_answer(result(
-            asked, {"tools": [{"name": "x" * 300}], "nextCursor": str(next(cursors))})))) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT) as client:
-            assert len(client.list_tools()) == 3
-            assert client.warnings == ["tools/list: only the first 3 pages were read"]
-
-
 def test_c27_a_connection_that_is_reset_inside_a_stream_is_an_error_that_names_the_request():
     got_first = threading.Event()
 
     def answer(asked):
-        yield from stream_answer(event({"jsonrpc": "2.0", "method": "notifications/progress"}))
+        yield from stream_answer(NOTICE)
         got_first.wait(WAIT)
         yield RESET
 
-    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=WAIT,
-                    on_notification=lambda *_: got_first.set()) as client:
-            with pytest.raises(TransportError, match="reset the connection, before the response to "
-                                                     "request 2"):
-                client.request("x/y")
+    with open_scripted(x_y=answer, on_notification=lambda *_: got_first.set()) as (_, client):
+        with pytest.raises(TransportError, match="reset the connection, before the response to "
+                                                 "request 2"):
+            client.request("x/y")
 
 
-SILENT = {
-    "before the head": (lambda: iter(()), "no answer for 0.2 s"),
-    "C60 after the head": (lambda: stream_answer(), r"headers received \(HTTP 200\), then no data"),
-}
-
-
-@cases(SILENT)
-def test_a_silent_server_ends_the_wait_with_what_was_seen(case):
-    start, words = case
-
+@table("parts, words", {
+    "before the head": ([], "no answer for 0.2 s"),
+    "C60 after the head": (stream_answer(), r"headers received \(HTTP 200\), then no data")})
+def test_a_silent_server_ends_the_wait_with_what_was_seen(parts, words):
     def answer(asked):
-        yield from start()
+        yield from parts
         OPEN_END.wait(WAIT)
 
-    with Peer(lambda asked: legacy_peer(asked, x_y=answer)) as peer:
-        with Client(peer.url, era="legacy", timeout=0.2) as client:
-            with pytest.raises(mcpkit.TransportError, match=words):
-                client.request("x/y")
+    with open_scripted(x_y=answer, timeout=0.2) as (_, client):
+        with pytest.raises(TransportError, match=words):
+            client.request("x/y")
 
 
 def test_c09_comments_keep_a_slow_stream_alive_but_max_time_ends_it():
-    tick = threading.Event()
-
-    def slow(asked, comments):
+    def answer(asked):
         yield from stream_answer()
-        for _ in range(comments):
-            tick.wait(0.05)
+        for _ in range(12):
+            OPEN_END.wait(0.05)
             yield b": still here\n\n"
         yield event(result(asked, {"ok": 1}))
 
-    with Peer(lambda asked: legacy_peer(asked, x_y=lambda asked: slow(asked, 12))) as peer:
-        with Client(peer.url, era="legacy", timeout=0.4) as client:
-            assert client.request("x/y") == {"ok": 1}
-        with Client(peer.url, era="legacy", timeout=0.4, max_time=0.3) as client:
-            with pytest.raises(mcpkit.TransportError, match="time limit|without an answer"):
-                client.request("x/y")
+    with open_scripted(x_y=answer, timeout=0.4) as (_, client):
+        assert client.request("x/y") == {"ok": 1}
+    with open_scripted(x_y=answer, timeout=0.4, max_time=0.3) as (_, client):
+        with pytest.raises(TransportError, match="time limit|without an answer"):
+            client.request("x/y")
 
 
 # =============================================================================================
