@@ -10817,79 +10817,6 @@ class Principal(NamedTuple):
         return self.scopes is None or frozenset(self.scopes).issuperset(scopes)
 
 
-class Auth:
-    """Who may call a server over HTTP, for `Server(auth=...)`. On stdio nobody is asked.
-
-    `verify` takes a token and returns its Principal, or None when it is worth nothing here. It
-    checks what makes a token genuine (its signature, or its row in a table); one that cannot tell
-    at the moment raises TransportError. It runs in the thread of its request, for each request, and
-    again every KEEP_ALIVE_SECONDS while a stream stands open.
-
-    `authorization_servers` are the issuers whose tokens are accepted: with them the server
-    publishes protected resource metadata (RFC 9728), from which clients learn where to log in.
-    `scopes` are asked of every request, those of an item on top (`@server.tool(scopes=[...])`).
-    `resource` is the URL by which clients know this endpoint, where it is not the one that it
-    listens at: behind a proxy, or under a host name. A token with an `aud` claim must name that
-    resource, or one of `audience` where it is given. `implied_scopes` maps a scope to the narrower
-    ones that it includes. Raises UsageError for what makes no sense.
-    """
-
-    def __init__(self, verify: Callable[[str], Optional[Principal]], *,
-                 authorization_servers: Collection[str] = (), scopes: Collection[str] = (),
-                 resource: Optional[str] = None, audience: Collection[str] = (),
-                 implied_scopes: Optional[Mapping[str, Collection[str]]] = None):
-        if not callable(verify):
-            raise UsageError("Auth needs a function that takes a token and returns a Principal or "
-                             f"None, but is given {shorten(verify)}")
-        self.verify = verify
-        self.authorization_servers = check_names("authorization_servers", authorization_servers)
-        self.scopes = check_scope_names(scopes)
-        self.audience = check_names("audience", audience)
-        self.resource = resource
-        self.implied_scopes = {scope: check_scope_names(implied)
-                               for scope, implied in (implied_scopes or {}).items()}
-        for url in self.authorization_servers:
-            check_secure_url("an authorization server", url)
-        if resource is not None:
-            split_resource(resource)
-
-    def parse_scopes(self, scopes: Collection[str]) -> Tuple[str, ...]:
-        """Return the scopes of an item; raises UsageError for what no scope can be."""
-        return check_scope_names(scopes)
-
-    def bind(self, url: str, host: str, name: str, runtime: Runtime) -> Access:
-        """Return what judges the callers of a server, which listens at this URL.
-
-        Raises UsageError if a server bound to this host has no URL to tell its clients.
-        """
-        if self.resource is None and self.authorization_servers and host in ("", "0.0.0.0", "::"):
-            raise UsageError(f"a server on all addresses ({host}) must be told its own: give Auth "
-                             "the URL that clients use, as resource=")
-        return Access(self, url, name, runtime)
-
-    @classmethod
-    def bearer(cls, tokens: Collection[str]) -> Auth:
-        """Return an Auth for fixed tokens, each of which may do everything.
-
-        The subject of a caller is "token 1" for the first of them, and so on.
-        """
-        return cls(StaticTokens(check_names("tokens", tokens)))
-
-    @classmethod
-    def introspection(cls, url: str, client_id: str, client_secret: str, *,
-                      timeout: float = INTROSPECTION_SECONDS,
-                      cache_seconds: float = TOKEN_CACHE_SECONDS, **options: Any) -> Auth:
-        """Return an Auth that asks the introspection endpoint at a URL about each token (RFC 7662).
-
-        `client_id` and `client_secret` are this server's own at the authorization server. What was
-        answered holds for `cache_seconds`, never beyond a token's `exp`; no answer within `timeout`
-        seconds is a 503. The answer must name this resource in `aud`. Options: those of Auth.
-        """
-        check_secure_url("the introspection endpoint", url)
-        return cls(Introspection(url, (client_id, client_secret), timeout, cache_seconds),
-                   **options)
-
-
 _SCOPE = r"[!#-\[\]-~]+"            # RFC 6749, 3.3
 
 
@@ -10905,8 +10832,8 @@ def check_scope_names(scopes: Collection[str]) -> Tuple[str, ...]:
     """Return scopes as a tuple; UsageError for what no scope can be."""
     for scope in check_names("scopes", scopes):
         if not re.fullmatch(_SCOPE, scope):
-            raise UsageError(f"a scope has no spaces, quotes or backslashes, but is "
-                             f"{shorten(scope)}")
+            raise UsageError("a scope has no spaces, quotes or backslashes, but is "
+                             + shorten(scope))
     return tuple(scopes)
 
 
@@ -10955,42 +10882,111 @@ def expand_scopes(scopes: Iterable[str], implied: Mapping[str, Iterable[str]]) -
     return frozenset(found)
 
 
+class Auth:
+    """Who may call a server over HTTP, for `Server(auth=...)`. On stdio nobody is asked.
+
+    `verify` takes a token and returns its Principal, or None when it is worth nothing here. It
+    checks what makes a token genuine (its signature, or its row in a table); one that cannot tell
+    at the moment raises TransportError. It runs in the thread of its request, for each request, and
+    again every KEEP_ALIVE_SECONDS while a stream stands open.
+
+    `authorization_servers` are the issuers whose tokens are accepted: with them the server
+    publishes protected resource metadata (RFC 9728), from which clients learn where to log in.
+    `scopes` are asked of every request, those of an item on top (`@server.tool(scopes=[...])`).
+    `resource` is the URL by which clients know this endpoint, where it is not the one that it
+    listens at: behind a proxy, or under a host name. A token with an `aud` claim must name that
+    resource, or one of `audience` where it is given. `implied_scopes` maps a scope to the narrower
+    ones that it includes. Raises UsageError for what makes no sense.
+    """
+
+    def __init__(self, verify: Callable[[str], Optional[Principal]], *,
+                 authorization_servers: Collection[str] = (), scopes: Collection[str] = (),
+                 resource: Optional[str] = None, audience: Collection[str] = (),
+                 implied_scopes: Optional[Mapping[str, Collection[str]]] = None):
+        if not callable(verify):
+            raise UsageError("Auth needs a function that takes a token and returns a Principal or "
+                             f"None, but is given {shorten(verify)}")
+        self.verify = verify
+        self.authorization_servers = check_names("authorization_servers", authorization_servers)
+        self.scopes = check_scope_names(scopes)
+        self.audience = check_names("audience", audience)
+        self.resource = resource
+        self.implied_scopes = {scope: check_scope_names(implied)
+                               for scope, implied in (implied_scopes or {}).items()}
+        for url in self.authorization_servers:
+            check_secure_url("an authorization server", url)
+        if resource is not None:
+            split_resource(resource)
+
+    parse_scopes = staticmethod(check_scope_names)        # those of an item
+
+    def bind(self, url: str, host: str, name: str, runtime: Runtime) -> Access:
+        """Return what judges the callers of a server, which listens at this URL.
+
+        Raises UsageError if a server bound to this host has no URL to tell its clients.
+        """
+        if self.resource is None and self.authorization_servers and host in ("", "0.0.0.0", "::"):
+            raise UsageError(f"a server on all addresses ({host}) must be told its own: give Auth "
+                             "the URL that clients use, as resource=")
+        return Access(self, url, name, runtime)
+
+    @classmethod
+    def bearer(cls, tokens: Collection[str]) -> Auth:
+        """Return an Auth for fixed tokens, each of which may do everything.
+
+        The subject of a caller is "token 1" for the first of them, and so on.
+        """
+        return cls(StaticTokens(check_names("tokens", tokens)))
+
+    @classmethod
+    def introspection(cls, url: str, client_id: str, client_secret: str, *,
+                      timeout: float = INTROSPECTION_SECONDS,
+                      cache_seconds: float = TOKEN_CACHE_SECONDS, **options: Any) -> Auth:
+        """Return an Auth that asks the introspection endpoint at a URL about each token (RFC 7662).
+
+        `client_id` and `client_secret` are this server's own at the authorization server. What was
+        answered holds for `cache_seconds`, never beyond a token's `exp`; no answer within `timeout`
+        seconds is a 503. The answer must name this resource in `aud`. Options: those of Auth.
+        """
+        check_secure_url("the introspection endpoint", url)
+        return cls(Introspection(url, (client_id, client_secret), timeout, cache_seconds),
+                   **options)
+
+
 class Access:
     """An Auth at one endpoint: what is published of it, and its verdict on each caller."""
 
     def __init__(self, auth: Auth, url: str, title: str, runtime: Runtime):
-        self._auth = auth
-        self._runtime = runtime
+        self._auth, self._runtime = auth, runtime
         self.public_url = auth.resource
-        self._resource = auth.resource or url
-        self._audience = frozenset(map(_normalize, auth.audience or [self._resource]))
+        resource = auth.resource or url
+        self._audience = frozenset(map(_normalize, auth.audience or [resource]))
         self._metadata_url: Optional[str] = None
         self.documents: Dict[str, Document] = {}
         if auth.authorization_servers:
-            origin, path = split_resource(self._resource)
+            origin, path = split_resource(resource)
             self._metadata_url = origin + RESOURCE_METADATA_PATH + path
-            metadata = self._build_metadata(title)
+            metadata = without_none({                     # Spec: RFC 9728, 2
+                "resource": resource, "authorization_servers": list(auth.authorization_servers),
+                "scopes_supported": list(auth.scopes) or None,
+                "bearer_methods_supported": ["header"], "resource_name": title})
             document = Document(lambda url: metadata, headers=PUBLIC_HEADERS)
             # A proxy may have put the endpoint at another path than it has here.
             self.documents = {RESOURCE_METADATA_PATH + path: document
                               for path in ("", path, split_resource(url)[1])}
 
-    def _build_metadata(self, title: str) -> dict:
-        """Return the protected resource metadata. Spec: RFC 9728, 2."""
-        return without_none({
-            "resource": self._resource,
-            "authorization_servers": list(self._auth.authorization_servers),
-            "scopes_supported": list(self._auth.scopes) or None,
-            "bearer_methods_supported": ["header"], "resource_name": title})
-
     def authenticate(self, head: Head) -> Principal:
         """Return the Principal that sent a request; raises HTTPError as `identify` does."""
         token = parse_bearer(head.headers.get("authorization"))
         if token is None:
-            raise self.refuse_stranger()
+            # Spec: RFC 6750, 3.1: no error code if the client knew of no need to authenticate.
+            where = f"; {self._metadata_url} says who issues them" if self._metadata_url else ""
+            raise self._error(401, None, "this server wants a token: send the header "
+                              f"Authorization: Bearer TOKEN{where}", self._auth.scopes)
         if not token:
-            raise self.refuse_token("the Authorization header must be Bearer and one token of at "
-                                    f"most {MAX_TOKEN_CHARS:,} letters, digits and -._~+/=")
+            raise self._error(401, "invalid_token", "the Authorization header must be Bearer and "
+                              f"one token of at most {MAX_TOKEN_CHARS:,} letters, digits and "
+                              "-._~+/=", self._auth.scopes)
         return self.identify(token)
 
     def identify(self, token: str) -> Principal:
@@ -11003,7 +10999,7 @@ class Access:
         fault = "this token is unknown, revoked or expired" if principal is None else (
             find_claim_fault(principal.claims, self._audience, self._runtime.wall_now()))
         if fault is not None:
-            raise self.refuse_token(fault)
+            raise self._error(401, "invalid_token", fault, self._auth.scopes)
         if principal.scopes is not None:
             principal = principal._replace(
                 scopes=expand_scopes(principal.scopes, self._auth.implied_scopes))
@@ -11020,12 +11016,17 @@ class Access:
 
     def _verify(self, token: str) -> Optional[Principal]:
         try:
-            principal = self._auth.verify(token)
-            return None if principal is None else check_principal(principal)
+            value = self._auth.verify(token)
+            if value is not None and not (
+                    isinstance(value, Principal) and isinstance(value.subject, str)
+                    and not isinstance(value.scopes, str)):
+                raise TypeError("verify must return a Principal (a str, and a list of scopes) or "
+                                f"None, but returned a {type(value).__name__}")
+            return value
         except (TransportError, ProtocolError) as error:
             self._runtime.log(f"a token cannot be checked: {error}")
             raise HTTPError(503, "tokens cannot be checked at the moment: try again soon",
-                              (("Retry-After", "5"),), INTERNAL_ERROR) from None
+                            (("Retry-After", "5"),), INTERNAL_ERROR) from None
         except BaseException:                # as for handlers: a stranger learns nothing of it
             self._runtime.log_exception("checking a token failed")
             raise HTTPError(500, "Internal error", code=INTERNAL_ERROR) from None
@@ -11039,23 +11040,13 @@ class Access:
             scope for scope in scopes if scope not in self._auth.scopes)
         if principal is not None and not principal.has_scopes(needed):
             missing = " ".join(scope for scope in needed if scope not in principal.scopes)
-            raise self._refuse(403, "insufficient_scope", f"the token lacks {missing}", needed)
+            raise self._error(403, "insufficient_scope", f"the token lacks {missing}", needed)
 
-    def refuse_stranger(self) -> HTTPError:
-        """Return the refusal (401) of a request without a token."""
-        # Spec: RFC 6750, 3.1: no error code where the client knew of no need to authenticate.
-        where = f"; {self._metadata_url} says who issues them" if self._metadata_url else ""
-        return self._refuse(401, None, "this server wants a token: send the header "
-                            f"Authorization: Bearer TOKEN{where}", self._auth.scopes)
-
-    def refuse_token(self, fault: str) -> HTTPError:
-        """Return the refusal (401) of a token that is worth nothing here."""
-        return self._refuse(401, "invalid_token", fault, self._auth.scopes)
-
-    def _refuse(self, status: int, error: Optional[str], text: str,
-                scopes: Iterable[str]) -> HTTPError:
+    def _error(self, status: int, code: Optional[str], text: str,
+               scopes: Iterable[str]) -> HTTPError:
+        """Return the refusal that says in its challenge how to get a better token."""
         params = without_none({
-            "error": error, "error_description": text if error else None,
+            "error": code, "error_description": text if code else None,
             "resource_metadata": self._metadata_url, "scope": " ".join(scopes) or None})
         challenge = format_challenge("Bearer", params or {"realm": "mcp"})
         return HTTPError(status, text, (("WWW-Authenticate", challenge),))
@@ -11068,15 +11059,6 @@ def _normalize(audience: str) -> str:
     except UsageError:                       # not every audience is a URL
         return audience
     return origin + path.rstrip("/")
-
-
-def check_principal(value: Any) -> Principal:
-    """Return what `verify` returned; raises TypeError where that is no Principal."""
-    if not isinstance(value, Principal) or not isinstance(value.subject, str) or isinstance(
-            value.scopes, str):
-        raise TypeError("verify must return a Principal (a str, and a list of scopes) or None, but "
-                        f"returned a {type(value).__name__}")
-    return value
 
 
 def find_claim_fault(claims: Mapping, audience: frozenset, now: float) -> Optional[str]:
@@ -11138,12 +11120,11 @@ class Introspection:
     def __init__(self, url: str, credentials: Tuple[str, str], timeout: float,
                  cache_seconds: float, runtime: Optional[Runtime] = None,
                  send_form: Optional[Callable] = None):
-        self._url = url
-        self._credentials = credentials
-        self._timeout = timeout
-        self._cache_seconds = cache_seconds
+        self._url, self._credentials = url, credentials
+        self._timeout, self._cache_seconds = timeout, cache_seconds
         self._runtime = runtime or system_runtime()
-        self._send_form = send_form or FormSender(url, INTROSPECTION_BYTES).send
+        self._send_form = send_form or self._post
+        self._pool = HTTPPool(Network(), INTROSPECTION_BYTES)
         self._lock = self._runtime.new_lock()
         # By digest, in the order of asking; each with the time until which it holds.
         self._known: Dict[bytes, Tuple[float, Optional[Principal]]] = {}      # guarded by _lock
@@ -11154,12 +11135,24 @@ class Introspection:
             until, principal = self._known.get(digest, (now, None))
         if now < until:
             return principal
-        principal = self._ask(token)
-        self._remember(digest, principal)
+        principal = self._ask(token, digest.hex())
+        wall_now = self._runtime.wall_now()
+        end = wall_now + self._cache_seconds
+        if principal is not None and _is_number(principal.claims.get("exp")):
+            end = min(end, principal.claims["exp"])      # not beyond the end of the token
+        with self._lock:
+            self._known.pop(digest, None)
+            self._known[digest] = (self._runtime.now() + end - wall_now, principal)
+            while len(self._known) > MAX_KNOWN_TOKENS:
+                del self._known[next(iter(self._known))]
         return principal
 
-    def _ask(self, token: str) -> Optional[Principal]:
-        """Return what the authorization server says; TransportError, ProtocolError if nothing."""
+    def _ask(self, token: str, name: str) -> Optional[Principal]:
+        """Return what the authorization server says of a token, None if it is not active.
+
+        `name` is the subject if the answer has none. Raises TransportError or ProtocolError for
+        no answer. Spec: RFC 7662, 2.2.
+        """
         form = {"token": token, "token_type_hint": "access_token"}
         status, data = self._send_form(form, self._credentials, self._timeout)
         if status != 200:
@@ -11171,34 +11164,26 @@ class Introspection:
             raise ProtocolError(f"{self._url} answered with no JSON: {error}") from None
         if not isinstance(answer, dict) or not isinstance(answer.get("active"), bool):
             raise ProtocolError(f'{self._url} answered without "active": {shorten(answer)}')
-        return parse_introspection(answer, _digest(token).hex())
+        if not answer["active"]:
+            return None
+        names = [answer.get("sub"), answer.get("client_id"), name]
+        scope = answer.get("scope")
+        # The specification wants tokens that name us; one without audience may be for others.
+        claims = types.MappingProxyType({"aud": (), **answer})
+        return Principal(next(name for name in names if isinstance(name, str) and name),
+                         frozenset(scope.split() if isinstance(scope, str) else ()), claims)
 
-    def _remember(self, digest: bytes, principal: Optional[Principal]) -> None:
-        """Keep an answer for a while, but not beyond the end of its token."""
-        wall_now = self._runtime.wall_now()
-        end = wall_now + self._cache_seconds
-        if principal is not None and _is_number(principal.claims.get("exp")):
-            end = min(end, principal.claims["exp"])
-        with self._lock:
-            self._known.pop(digest, None)
-            self._known[digest] = (self._runtime.now() + end - wall_now, principal)
-            while len(self._known) > MAX_KNOWN_TOKENS:
-                del self._known[next(iter(self._known))]
-
-
-def parse_introspection(answer: dict, name: str) -> Optional[Principal]:
-    """Return the Principal of an introspection answer, None when the token is not active.
-
-    `name` is the subject where the answer names none. Spec: RFC 7662, 2.2.
-    """
-    if not answer["active"]:
-        return None
-    names = [answer.get("sub"), answer.get("client_id"), name]
-    scope = answer.get("scope")
-    # The specification wants tokens that name us; one that names nobody may be meant for others.
-    claims = types.MappingProxyType({"aud": (), **answer})
-    return Principal(next(name for name in names if isinstance(name, str) and name),
-                     frozenset(scope.split() if isinstance(scope, str) else ()), claims)
+    def _post(self, form: Dict[str, str], credentials: Tuple[str, str],
+              seconds: float) -> Tuple[int, bytes]:
+        """Post a form with our credentials (RFC 6749, 2.3.1)."""
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+                   "User-Agent": f"mcpkit/{__version__}"}
+        status, _, body = self._pool.request(
+            "POST", self._url, headers, urllib.parse.urlencode(form).encode("ascii"),
+            build_waits(seconds))
+        return status, body
 
 
 # ---- tokens of `serve`
@@ -11231,30 +11216,6 @@ add_options(
            "environment variable holds"),
     option("--token-file", metavar="FILE",
            help="let in only callers with one of the tokens in it, one a line"))
-
-
-class FormSender:
-    """Posts forms to one URL, as OAuth's endpoints take them; its connections are kept."""
-
-    def __init__(self, url: str, max_bytes: int, network: Network = Network()):
-        self._url = url
-        self._pool = HTTPPool(network, max_bytes)
-
-    def send(self, form: Dict[str, str], credentials: Tuple[str, str],
-             seconds: float) -> Tuple[int, bytes]:
-        """Post a form and return the status and the body of the answer, whatever they are.
-
-        `credentials` are a client's id and secret (RFC 6749, 2.3.1). Raises TransportError when
-        there is no answer within `seconds`, ProtocolError when it is too large.
-        """
-        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
-        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
-                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
-                   "User-Agent": f"mcpkit/{__version__}"}
-        status, _, body = self._pool.request(
-            "POST", self._url, headers, urllib.parse.urlencode(form).encode("ascii"),
-            build_waits(seconds))
-        return status, body
 
 
 # =============================================================================================
