@@ -3211,7 +3211,7 @@ class Stream:
         self._messages: deque = deque()
         self._limits = limits
         self._last = 0                       # number of the newest message; they count from 1
-        self._reader: Any = None
+        self.reader: Any = None              # the one that may take messages
         self._position = 0                   # number of the last message that was taken
         self._changed = runtime.new_condition()        # guards all of these
 
@@ -3243,7 +3243,7 @@ class Stream:
     def attach(self, reader: Any, after: Optional[int] = None) -> None:
         """Make this the reader, from after a message, or from where the last reader was."""
         with self._changed:
-            self._reader = reader
+            self.reader = reader
             position = self._position if after is None else min(after, self._last)
             self._position = max(position, self._last - len(self._messages))
             self._changed.notify_all()
@@ -3251,17 +3251,13 @@ class Stream:
     def detach(self, reader: Any) -> None:
         """Leave the stream without a reader, if it is still this one."""
         with self._changed:
-            if self._reader is reader:
-                self._reader = None
+            if self.reader is reader:
+                self.reader = None
                 self._changed.notify_all()
-
-    def is_read_by(self, reader: Any) -> bool:
-        """Return whether this is the reader."""
-        return self._reader is reader
 
     def has_outrun(self, reader: Any) -> bool:
         """Return whether this is the reader, and messages that it has not taken are gone."""
-        return self._reader is reader and not self.has_after(self._position)
+        return self.reader is reader and not self.has_after(self._position)
 
     def has_after(self, number: int) -> bool:
         """Return whether everything after a message is still there."""
@@ -3274,10 +3270,10 @@ class Stream:
         place, or it has lost some.
         """
         with self._changed:
-            if self._position == self._last and not self.is_closed and self._reader is reader:
+            if self._position == self._last and not self.is_closed and self.reader is reader:
                 self._changed.wait(seconds)
             waiting = self._last - self._position
-            if self._reader is not reader or waiting > len(self._messages) or (
+            if self.reader is not reader or waiting > len(self._messages) or (
                     self.is_closed and not waiting):
                 return None
             fresh = islice(self._messages, len(self._messages) - waiting, None)
@@ -5056,11 +5052,9 @@ def start_thread(run: Callable[[], None]) -> None:
 def log_line(text: str) -> None:
     """Write one line for the operator to standard error, controls escaped."""
     # A closed or full stderr must never break the answer to a client.
-    try:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(escape_text(text, keep="\n") + "\n")
         sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass
 
 
 def log_entry(text: str) -> None:
@@ -5157,8 +5151,10 @@ def take_listener() -> Optional[socket.socket]:
 class RequestHandler(http.server.BaseHTTPRequestHandler):
     """One connection of a ThreadedServer: requests are read strictly and each within its time.
 
-    A subclass defines `answer` and may override `check` and `refuse`. The server's watcher acts
-    on `read_by` and `send_by`. `send_error` of the base class, which writes HTML, is never called.
+    A subclass defines `check(data)`, which returns the CheckedRequest of the bytes of a head or
+    raises HTTPError, and `answer(request, body)`; it may override `refuse`. The server's watcher
+    acts on `read_by` and `send_by`. `send_error` of the base class, which writes HTML, is never
+    called.
     """
 
     server: ThreadedServer
@@ -5210,14 +5206,6 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             server.log_debug(f"connection lost: {error}")
 
-    def check(self, data: bytes) -> CheckedRequest:
-        """Return what the bytes of a head ask for; HTTPError if that is refused."""
-        raise NotImplementedError
-
-    def answer(self, request: CheckedRequest, body: bytes) -> None:
-        """Answer a request."""
-        raise NotImplementedError
-
     def refuse(self, error: HTTPError) -> None:
         """Answer a request that is refused; then the connection is closed."""
         self.send_answer(build_refusal(error))
@@ -5257,36 +5245,35 @@ class RequestHandler(http.server.BaseHTTPRequestHandler):
         ConnectionError when the client is gone in the middle.
         """
         self.read_by = time.monotonic() + self.server.limits.read_seconds
-        parts = self._read_chunks() if length is None else self._read_exactly(length)
-        body = b"".join(parts)
+        body = self._read_chunks() if length is None else self._read_exactly(length)
         self.read_by = math.inf
         return body
 
-    def _read_exactly(self, length: int) -> Iterator[bytes]:
+    def _read_exactly(self, length: int) -> bytes:
+        parts = []
         while length:
-            data = self._receive(self.rfile.read1(min(length, 1 << 18)))
-            length -= len(data)
-            yield data
+            parts.append(self._receive(self.rfile.read1(min(length, 1 << 18))))
+            length -= len(parts[-1])
+        return b"".join(parts)
 
-    def _read_chunks(self) -> Iterator[bytes]:
-        """Yield a body in chunks; extensions and trailers are skipped. Spec: RFC 9112, 7.1."""
-        limits, size, total = self.server.limits, -1, 0
-        while size:
+    def _read_chunks(self) -> bytes:
+        """Return a chunked body; extensions and trailers are skipped. Spec: RFC 9112, 7.1."""
+        limits, chunks, total = self.server.limits, [b"x"], 0
+        while chunks[-1]:
             line = self._read_line()
             match = _CHUNK_LINE.fullmatch(line)
             if match is None:
                 raise HTTPError(400, f"a chunk size is malformed: {shorten(line, 40)}")
-            size = int(match.group(1), 16)
-            total += size
+            total += int(match.group(1), 16)
             if total > limits.max_body:
                 raise size_error(limits.max_body)
-            yield from self._read_exactly(size)
-            if size and self._receive(self.rfile.readline(2)) != b"\r\n":
+            chunks.append(self._read_exactly(int(match.group(1), 16)))
+            if chunks[-1] and self._receive(self.rfile.readline(2)) != b"\r\n":
                 raise HTTPError(400, "a chunk is longer than its size says")
         for _ in range(limits.max_headers + 1):
             line = self._read_line()
             if not line:
-                return
+                return b"".join(chunks[1:])
             if _HEADER_LINE.fullmatch(line.decode("latin-1")) is None:
                 raise HTTPError(400, f"a trailer is malformed: {shorten(line, 40)}")
         raise HTTPError(400, "a chunked body has too many trailers")
@@ -5686,7 +5673,7 @@ class HTTPChannel(Channel):
             event_id = self._kept.append(text)
             if last:
                 self._kept.close()
-            if not self._kept.is_read_by(self):         # the client has come back elsewhere
+            if self._kept.reader is not self:           # the client has come back elsewhere
                 return
         self._write(format_event(text, event_id=event_id), last)
 
@@ -5774,7 +5761,11 @@ class HTTPHandler(RequestHandler):
             answer = build_refusal(HTTPError(400, f"Parse error: {error}", code=PARSE_ERROR))
         else:
             if session is not None:
-                self._join_session(session, value, channel)
+                if is_request(value) or isinstance(value, list):
+                    session.channels.add(channel)
+                cancelled = list_cancelled_ids(value)
+                for other in tuple(session.channels) if cancelled else ():
+                    other.cancelled_ids |= cancelled
             try:
                 answer = mcp.receive(value, head.headers, session, channel, mcp.keeps_sessions)
             finally:
@@ -5785,14 +5776,6 @@ class HTTPHandler(RequestHandler):
             took = (time.monotonic() - channel.started) * 1000
             service.log_debug(f"{head.method} {head.target} {shorten(body)}\n"
                               f"{answer.status} {took:.1f} ms {shorten(answer.data)}")
-
-    def _join_session(self, session: Session, value: Any, channel: HTTPChannel) -> None:
-        """Have the session know a call that it made, or cancel one of its calls."""
-        if is_request(value) or isinstance(value, list):
-            session.channels.add(channel)
-        cancelled = list_cancelled_ids(value)
-        for other in tuple(session.channels) if cancelled else ():
-            other.cancelled_ids |= cancelled
 
     def answer_get(self, head: Head, body: bytes) -> None:
         """Send a legacy session what belongs to no call, or what was lost of an earlier stream.
