@@ -7209,13 +7209,13 @@ class HTTPPool:
         self._network = network
         self._max_bytes = max_bytes
         self._context: Any = None                        # an ssl.SSLContext, made at first use
-        self._idle: Dict[Route, list] = {}               # guarded by _lock, as are the next two
+        # What is shared by threads changes by single steps, which need no lock.
+        self._idle: Dict[Route, deque] = defaultdict(deque)
         self._attempts: Set[Attempt] = set()             # that go on
         self.is_closed = False
         # The environment is slow to read.
         self._find_way = functools.lru_cache(maxsize=64)(lambda url: find_way(url, network))
         self._proven: Set[Route] = set()                 # on which an answer came
-        self._lock = threading.Lock()
 
     def request(self, method: str, url: str, headers: Headers, body: Optional[bytes],
                 waits: Timeouts, read: Callable[[HTTPResponse], Any] = HTTPResponse.read_whole, *,
@@ -7253,10 +7253,9 @@ class HTTPPool:
         if way.proxy is not None and way.scheme == "http":
             target = f"http://{urllib.parse.urlsplit(url).netloc}{target}"
             headers = {**dict(way.proxy.headers), **headers}
-        with self._lock:
-            if self.is_closed:
-                raise TransportError("the connection was closed")
-            self._attempts.add(attempt)
+        self._attempts.add(attempt)
+        if self.is_closed:
+            raise TransportError("the connection was closed")
         kept, response = self._take(way), None
         if kept is None and bypassed:
             attempt.notes.append(bypassed)
@@ -7300,8 +7299,7 @@ class HTTPPool:
             return connection
         import ssl
         connection.default_port = 443
-        with self._lock:
-            self._context = self._context or build_tls_context(self._network)
+        self._context = self._context or build_tls_context(self._network)
         try:
             connection.sock = open_tls(way, waits, self._context, attempt)
             return connection
@@ -7321,35 +7319,33 @@ class HTTPPool:
 
     def _take(self, way: Route) -> Optional[http.client.HTTPConnection]:
         """Return an idle connection that the server has not closed meanwhile."""
-        while True:
-            with self._lock:
-                idle = self._idle.get(way)
-                connection = idle.pop() if idle else None
-            if connection is None or is_quiet(connection.sock):
-                return connection
-            connection.close()
+        with contextlib.suppress(IndexError):            # there is none left
+            while True:
+                connection = self._idle[way].pop()
+                if is_quiet(connection.sock):
+                    return connection
+                connection.close()
+        return None
 
     def _finish(self, attempt: Attempt, response: Optional[HTTPResponse]) -> None:
         """Keep the connection of a response that was read to its end; close any other."""
-        with self._lock:
-            self._attempts.discard(attempt)
-            if response is None:
-                return
-            if response.isclosed() and not response.will_close and not self.is_closed:
-                self._idle.setdefault(response.route, []).append(response.connection)
-                return
-        response.close()
-        response.connection.close()
+        self._attempts.discard(attempt)
+        if response is not None and response.isclosed() and not response.will_close:
+            self._idle[response.route].append(response.connection)
+        elif response is not None:
+            response.close()
+            response.connection.close()
+        if self.is_closed:
+            self.close()
 
     def close(self) -> None:
         """Close what is idle, and end what goes on."""
-        with self._lock:
-            self.is_closed = True
-            for attempt in self._attempts:
-                attempt.abort()
-            for connection in chain.from_iterable(self._idle.values()):
+        self.is_closed = True
+        for attempt in tuple(self._attempts):
+            attempt.abort()
+        while self._idle:
+            for connection in self._idle.popitem()[1]:
                 connection.close()
-            self._idle.clear()
 
 
 # ---- URLs and redirects
@@ -7733,8 +7729,7 @@ class SharedStream:
         self.options = options
         self.ended: Optional[str] = None          # why no more answers will come
         self._waiting: Dict[Any, queue.Queue] = {}     # by request id; changed key by key
-        self._pauses = 0                          # that go on; guarded by _pause_lock
-        self._pause_lock = threading.Lock()
+        self._pauses: List[None] = []             # one for each that goes on
         self._heard = 0.0                         # when something last came
         self._stray = (0.0, "")                   # when an answer to nothing last came, and its id
 
@@ -7754,14 +7749,12 @@ class SharedStream:
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
         """Hold up the limit of silence during a block: the server waits for us."""
-        with self._pause_lock:
-            self._pauses += 1
+        self._pauses.append(None)
         try:
             yield
         finally:
-            with self._pause_lock:
-                self._pauses -= 1
-                self._heard = time.monotonic()
+            self._heard = time.monotonic()
+            self._pauses.pop()
 
     @contextlib.contextmanager
     def _expect(self, request_id: Any) -> Iterator[queue.Queue]:
