@@ -3255,7 +3255,7 @@ class Stream:
                 self.reader = None
                 self._changed.notify_all()
 
-    def has_outrun(self, reader: Any) -> bool:
+    def has_overflowed(self, reader: Any) -> bool:
         """Return whether this is the reader, and messages that it has not taken are gone."""
         return self.reader is reader and not self.has_after(self._position)
 
@@ -3305,14 +3305,14 @@ def parse_filter(wanted: dict, limits: Limits, others: Iterable[str]) -> Filter:
             raise MCPError(INVALID_PARAMS, "Invalid params: "
                            + must_be(name, "a list of strings", value))
         if len(set(value)) > limits.max_subscriptions:
-            raise refuse_subscriptions(limits)
+            raise subscriptions_error(limits)
         ids[name] = frozenset(value)
     lists = frozenset(feature for feature in LIST_CHANGES
                       if wanted.get(f"{feature}ListChanged") is True)
     return Filter(lists, ids.pop("resourceSubscriptions"), ids)
 
 
-def refuse_subscriptions(limits: Limits) -> MCPError:
+def subscriptions_error(limits: Limits) -> MCPError:
     """Return the error for more subscriptions than one client may have."""
     return MCPError(INVALID_PARAMS, "Invalid params: one client may subscribe to "
                     f"{limits.max_subscriptions:,} resources")
@@ -3373,7 +3373,7 @@ class Session:
         self.replies[request_id] = receive
         return request_id
 
-    def settle(self, response: Response) -> None:
+    def take_response(self, response: Response) -> None:
         """Hand a response to what waits for it; any other is dropped."""
         receive = self.replies.pop(response.id, None)
         if receive is not None:
@@ -4418,7 +4418,7 @@ class Server:
             classify_message(route, self._offers[needs_session])
             if not isinstance(message, Request):
                 if isinstance(message, Response) and session is not None:
-                    session.settle(message)
+                    session.take_response(message)
                 return Answer(202)
             request_id, context = message.id, Context(self, route, channel)
             if METHODS[message.method].asks and "requestState" in message.params and (
@@ -4752,7 +4752,7 @@ def handle_resources_subscribe(server: Server, params: dict, context: Context) -
         return {}
     _find_open_resource(server, uri, context)
     if uri not in uris and len(uris) >= server.limits.max_subscriptions:
-        raise refuse_subscriptions(server.limits)
+        raise subscriptions_error(server.limits)
     if sum(map(len, uris)) + len(uri) > MAX_CLIENT_CHARS:
         raise MCPError(INVALID_PARAMS, "Invalid params: the URIs that one client subscribes to "
                        f"have at most {MAX_CLIENT_CHARS:,} characters in all")
@@ -5580,7 +5580,7 @@ class HTTPChannel(Channel):
             with self._lock:
                 self._write(b"".join(format_event(text, event_id=event_id if with_ids else None)
                                      for event_id, text in messages))
-        if stream.has_outrun(self):
+        if stream.has_overflowed(self):
             self._hang_up()
             return False
         return True
@@ -5621,7 +5621,7 @@ class HTTPChannel(Channel):
         comment keeps it alive, and a client that is gone is noticed. The watcher must never
         wait, so a channel that is busy is left alone.
         """
-        if self._followed is not None and self._followed.has_outrun(self):
+        if self._followed is not None and self._followed.has_overflowed(self):
             self._hang_up()
         if not self._lock.acquire(blocking=False):
             return
@@ -6080,7 +6080,7 @@ class StdioChannel(Channel):
                 break
             for _, text in messages:
                 self._service.write_line(text.encode("ascii"))
-        return not stream.has_outrun(self)
+        return not stream.has_overflowed(self)
 
     def open_session(self, version: str, client_info: dict, client_capabilities: dict) -> None:
         """Remember the legacy client as long as the process lives, and notify it of changes."""
@@ -11568,7 +11568,7 @@ class TaskCall(Channel):
 
 # ---- how it is added to a server
 
-def keep_tasks(server: Server, state: Union[str, os.PathLike, None]) -> None:
+def use_store(server: Server, state: Union[str, os.PathLike, None]) -> None:
     """Keep the tasks of a server in this file from now on, None: in memory. For before serving.
 
     The file still has them when the process has ended, and several processes may use it at once.
@@ -11580,9 +11580,9 @@ def keep_tasks(server: Server, state: Union[str, os.PathLike, None]) -> None:
 
 
 def get_tasks(server: Server) -> Tasks:
-    """Return the tasks of a server, in memory until `keep_tasks` names a file."""
+    """Return the tasks of a server, in memory until `use_store` names a file."""
     if "tasks" not in server.extras:
-        keep_tasks(server, None)
+        use_store(server, None)
     return server.extras["tasks"]
 
 
@@ -11677,15 +11677,14 @@ def may_hear_of_task(server: Server, task_id: str, context: Context) -> bool:
 
 
 Server.tasks = property(get_tasks)
-Server.keep_tasks = keep_tasks
 Context.start_task = start_task
 HANDLERS.update({"tasks/get": handle_tasks_get, "tasks/update": handle_tasks_update,
                  "tasks/cancel": handle_tasks_cancel})
-SERVER_OPTIONS["state"] = keep_tasks
+SERVER_OPTIONS["state"] = use_store
 TOOL_OPTIONS["task", "asks", "task_seconds", "poll_seconds"] = build_task_runner
 FILTER_GRANTS["taskIds"] = may_hear_of_task
 SERVE_STEPS.append(lambda options: None if options.state is None else (
-    lambda server: keep_tasks(server, options.state)))
+    lambda server: use_store(server, options.state)))
 add_options("serve", option("--state", metavar="FILE",
                             help="keep tasks in this file, also when the server ends"))
 

@@ -4976,7 +4976,7 @@ def test_a_lost_connection_does_not_end_a_call_that_can_be_resumed():
             event = stream.next_event()
         session = server.sessions.find(session_id)
         kept = session.streams[1]
-        assert wait_until(lambda: kept._reader is None)
+        assert wait_until(lambda: kept.reader is None)
         release.set()
         with LiveStream(service, None, Mcp_Session_Id=session_id,
                         Last_Event_ID=event.id) as stream:
