@@ -6660,7 +6660,7 @@ def check_header(name: str, value: str) -> None:
 
 NOTED_BYTES = 1024 * 1024               # of a body that an observer gets
 ANSWER_HEAD_BYTES = 256 * 1024          # of a response's head, with those that announce it
-PIECE_BYTES = 64 * 1024                 # of a body at once, so that no compressed bomb goes off
+PIECE_BYTES = 64 * 1024                 # of a body at once
 
 
 class Exchange(NamedTuple):
@@ -7023,34 +7023,6 @@ def explain_certificate(error: Any, way: Route, waits: Timeouts) -> TransportErr
 
 # ---- connections and responses
 
-def decompress(pieces: Iterable[bytes], coding: str) -> Iterator[bytes]:
-    """Yield what the pieces of a body in a Content-Encoding hold, PIECE_BYTES at once at most."""
-    if coding in ("", "identity"):
-        yield from pieces
-        return
-    if coding not in ("gzip", "x-gzip", "deflate"):
-        raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not asked "
-                            "for and cannot be read")
-    import zlib
-    decoder: Any = None
-    for data in pieces:
-        text = b""
-        while data or len(text) == PIECE_BYTES:          # zlib may hold back more
-            if decoder is None or (decoder.eof and data):            # gzip may have more members
-                # Some mean by deflate the bare format, without the two bytes zlib begins with.
-                is_bare = coding == "deflate" and data[0] & 0x0f != 8
-                decoder = zlib.decompressobj(-15 if is_bare else 47)  # 47: gzip or zlib
-            try:
-                text = decoder.decompress(data, PIECE_BYTES)
-            except zlib.error as error:
-                raise ProtocolError(f"the answer is no {coding}, though its Content-Encoding "
-                                    f"says so ({error})") from None
-            data = decoder.unconsumed_tail or decoder.unused_data
-            yield text
-    if decoder is not None and not decoder.eof:
-        raise http.client.IncompleteRead(b"")
-
-
 class _Reader(io.RawIOBase):
     """What comes on a socket for one response, each wait within the response's limits."""
 
@@ -7105,7 +7077,6 @@ class HTTPResponse(http.client.HTTPResponse):
         for name, value in self.headers.items():
             fields.setdefault(name.lower(), []).append(re.sub(r"\s*\n\s*", " ", value).strip())
         self.headers = {name: ", ".join(values) for name, values in fields.items()}
-        self._pieces = decompress(self._read_pieces(), self.headers.get("content-encoding", "").lower())
         if self.length == 0:                 # else a read would wait for more
             self.close()
 
@@ -7140,35 +7111,28 @@ class HTTPResponse(http.client.HTTPResponse):
     def read_some(self) -> bytes:
         """Return the bytes that have come, at least one; none at the end.
 
-        Raises ProtocolError for too many or for what cannot be decompressed, OSError or
-        HTTPException for a body that is cut or comes too slowly.
+        Raises ProtocolError for too many, or for a body that is compressed although that was not
+        asked for; OSError or HTTPException for one that is cut or comes too slowly.
         """
-        data = next(filter(None, self._pieces), b"")
+        coding = self.headers.get("content-encoding") or "identity"
+        if coding.lower() != "identity":
+            raise ProtocolError(f"the answer comes in the coding {shorten(coding)}, which was not "
+                                "asked for (Accept-Encoding: identity) and is not read")
+        try:
+            # `read` waits until it has all, and `read1` of old Pythons counts only chunks.
+            data = self.read1(PIECE_BYTES) if self.chunked else (
+                self.read(len(self.peek(1)[:PIECE_BYTES]) or 1))
+        except http.client.IncompleteRead:
+            if self._reader.at_end:
+                raise
+            raise http.client.HTTPException("a chunk size is malformed") from None
+        if self.length and not data:
+            raise http.client.IncompleteRead(b"")
         self.size += len(data)
         self.noted += data[:max(0, NOTED_BYTES - len(self.noted))]
-        self._check_size(self.size)
-        return data
-
-    def _read_pieces(self) -> Iterator[bytes]:
-        came, data = 0, b"-"
-        while data:
-            try:
-                # `read` waits until it has all, and `read1` of old Pythons counts only chunks.
-                data = self.read1(PIECE_BYTES) if self.chunked else (
-                    self.read(len(self.peek(1)[:PIECE_BYTES]) or 1))
-            except http.client.IncompleteRead:
-                if self._reader.at_end:
-                    raise
-                raise http.client.HTTPException("a chunk size is malformed") from None
-            came += len(data)
-            self._check_size(came)           # of compressed bytes that hold nothing, too
-            yield data
-        if self.length:
-            raise http.client.IncompleteRead(b"")
-
-    def _check_size(self, size: int) -> None:
-        if size > self.max_bytes:
+        if self.size > self.max_bytes:
             raise ProtocolError(f"the answer is larger than {self.max_bytes:,} bytes")
+        return data
 
     def read_all(self) -> bytes:
         """Return the whole body."""

@@ -221,7 +221,7 @@ MUTANTS = {
         "c63_what_a_request_carries_is_never_sent_where_it_may_not_go"),
     "an answer has any size": Mutant(
         "        if size > self.max_bytes:", "        if False:",
-        "a_compressed_answer_keeps_the_limits"),
+        "an_answer_is_the_same_however_it_is_cut"),
     "an endpoint may be at another origin": Mutant(
         "    if not is_same_origin(endpoint, url):", "    if False:",
         "c23_c26_a_stream_without_an_endpoint_of_its_own_is_no_mcp"),
