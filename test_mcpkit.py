@@ -13332,7 +13332,7 @@ HTTP_FAULTS = {
     "metadata-500": ("HTTP 401), challenge: Bearer", "HTTP 500"),
     "ssh": ("does not answer in HTTP: SSH-2.0", "that is an SSH server"),
     "tarpit": ("no answer for",) * 2,
-    "gzip-bomb": ("the answer is larger than",) * 2,
+    "gzip-bomb": ("comes in the coding gzip, which was not asked",) * 2,
     "200-for-all": ("HTTP 200, application/json: {}",) * 2,
 }
 
