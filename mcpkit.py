@@ -9503,7 +9503,6 @@ EXIT_CODES = {
     130: "interrupted (a server: by the second Ctrl-C)",
     143: "terminated (a server: by the second SIGTERM)",
 }
-
 # An error's class to its exit code; the first that fits counts.
 EXIT_OF_ERROR = ((UsageError, 2), (SchemaError, 2), (TransportError, 4), (QuestionError, 3),
                  (MCPKitError, 1))
@@ -9528,19 +9527,19 @@ COMMANDS: Dict[str, Command] = {}
 def option(*flags: str, **how: Any) -> Tuple[tuple, dict]:
     """Return a row of a command's options: the arguments of argparse's add_argument.
 
-    Of the options with the same `group`, a command line has one at most.
+    A command line has one at most of the options with the same `group`.
     """
     return flags, how
 
 
 def add_command(name: str, run: Callable[[Any], int], *options: Any, examples: Sequence[str] = (),
                 **defaults: Any) -> None:
-    """Have a command; the docstring of the function that runs it, one line, is its help."""
+    """Add a command; the docstring of the function that runs it, one line, is its help."""
     COMMANDS[name] = Command(run, options, tuple(examples), defaults)
 
 
 def add_options(name: str, *options: Any) -> None:
-    """Have more options of a command."""
+    """Add options to a command."""
     COMMANDS[name] = COMMANDS[name]._replace(options=COMMANDS[name].options + options)
 
 
@@ -9551,7 +9550,7 @@ def parse_number(name: str, make: type, least: float, most: float) -> Callable[[
         if not least <= value <= most:
             raise ValueError(text)
         return value
-    parse.__name__ = name                         # so argparse calls it when it refuses a value
+    parse.__name__ = name                         # argparse says it when it refuses a value
     return parse
 
 
@@ -9581,8 +9580,8 @@ PROBE_OUTPUTS: List[Callable] = []
 # ---- output
 
 def print_out(text: str) -> None:
-    """Print text on standard output, whatever its encoding."""
-    if sys.stdout is not None:                    # closed by who started us
+    """Print text on standard output, if there is one, whatever its encoding."""
+    if sys.stdout is not None:
         encoding = sys.stdout.encoding or "ascii"
         print(text.encode(encoding, "backslashreplace").decode(encoding))
 
@@ -9598,10 +9597,14 @@ def print_json(value: Any) -> None:
     print_out(json.dumps(value, indent=2, ensure_ascii=True))
 
 
-def print_text(text: str, is_title: bool = False) -> None:
+class Title(str):
+    """A line of text that is bold on a terminal."""
+
+
+def print_text(text: str) -> None:
     """Print text of a peer: lines and tabs kept, every other control character shown."""
-    text = escape_text(text, keep="\n\t")
-    print_out(f"\x1b[1m{text}\x1b[0m" if is_title and has_colours() else text)
+    shown = escape_text(text, keep="\n\t")
+    print_out(f"\x1b[1m{shown}\x1b[0m" if isinstance(text, Title) and has_colours() else shown)
 
 
 def has_colours() -> bool:
@@ -9610,10 +9613,8 @@ def has_colours() -> bool:
         os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb")
 
 
-def print_warnings(client: Client) -> None:
-    """Print on standard error what is not quite right with a server, each thing once."""
-    while client.warnings:
-        log_line(f"mcpkit: {client.warnings.pop(0)}")
+# The headers of requests whose values are no secret.
+OPEN_HEADERS = "(?i)accept|content-type|user-agent|last-event-id|mcp-.*"
 
 
 def print_exchange(hidden: Dict[str, str], exchange: Exchange) -> None:
@@ -9631,42 +9632,31 @@ def print_exchange(hidden: Dict[str, str], exchange: Exchange) -> None:
     log_line("\n".join(escape_text(hide_secrets(line, hidden)) for line in lines))
 
 
-# The headers of requests whose values are no secret.
-OPEN_HEADERS = "(?i)accept|content-type|user-agent|last-event-id|mcp-.*"
-
-
 @contextlib.contextmanager
 def showing_progress() -> Iterator[Optional[Callable]]:
     """Yield a function that shows on a terminal how far a call is; None if there is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    shown, width = 0, 30
-
-    def draw(line: str) -> None:
-        nonlocal shown
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(f"\r{line:<{shown}}")
-            sys.stderr.flush()
-        shown = len(line)
+    shown = ""
 
     def show(progress: Any, total: Any, message: Any) -> None:
-        words = [] if message is None else [shorten(message, width)]
+        nonlocal shown
         # A server may send anything.
         done, whole = (value if type(value) in (int, float) and abs(value) < 1e15 else None
                        for value in (progress, total))
+        words = [] if done is None else [f"{done:g}"]
         if done is not None and whole is not None and whole > 0:
             part = min(max(done, 0), whole) / whole
-            words.insert(0, f"[{'#' * int(part * width):.<{width}}] {part:4.0%}")
-        elif done is not None:
-            words.insert(0, f"{done:g}")
-        draw(" ".join(words))
+            words = [f"[{'#' * int(part * 30):.<30}] {part:4.0%}"]
+        words += [] if message is None else [shorten(message, 30)]
+        line = " ".join(words)
+        sys.stderr.write(f"\r{line:<{len(shown)}}")
+        sys.stderr.flush()
+        shown = line
 
     try:
-        yield show
+        yield show if sys.stderr.isatty() else None
     finally:
-        for _ in range(2 * bool(shown)):           # blank it, and go back to its start
-            draw("")
+        if shown:
+            sys.stderr.write(f"\r{'':<{len(shown)}}\r")
 
 
 # ---- secrets: what must not be shown, to what is shown in its place
@@ -9679,22 +9669,21 @@ SECRET_HEADERS = ("(?i)authorization|cookie|token|secret|password|session-id|api
 
 
 def hide_secrets(value: Any, hidden: Dict[str, str]) -> Any:
-    """Return a text, or a JSON value with the texts in it, in which no secret is left."""
+    """Return a text, or a JSON value with the texts in it, in which no secret is left.
+
+    Nor is the beginning of one whose rest `shorten` has cut off.
+    """
     def hide(text: str) -> str:
         for secret in sorted(hidden, key=len, reverse=True):      # the longest may hold others
-            if len(secret) >= MIN_SECRET:
-                text = hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])
+            if len(secret) < MIN_SECRET:
+                continue
+            name = hidden[secret]
+            text = text.replace(secret, name)
+            if len(text) <= MAX_SHORTENED:
+                text = re.sub(re.escape(secret[:MIN_SECRET]) + r".*?\.\.\.", lambda match: (
+                    name + "..." if secret.startswith(match.group()[:-3]) else match.group()), text)
         return text
     return change_texts(value, hide)
-
-
-def hide_start(text: str, secret: str, name: str) -> str:
-    """Return a text without the beginning of a secret whose rest `shorten` has cut off."""
-    if len(text) > MAX_SHORTENED:
-        return text
-    pattern = re.escape(secret[:MIN_SECRET]) + r".*?\.\.\."
-    return re.sub(pattern, lambda match: (
-        name + "..." if secret.startswith(match.group()[:-3]) else match.group()), text)
 
 
 def change_texts(value: Any, change: Callable[[str], str]) -> Any:
@@ -9737,7 +9726,7 @@ def write_file(path: str, data: Union[str, bytes]) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def parse_json_text(text: str, name: str) -> Any:
+def parse_json_word(text: str, name: str) -> Any:
     """Return the JSON value in a text of the command line; raises UsageError that names it."""
     try:
         return parse_json(text.encode("utf-8", "surrogateescape"))
@@ -9745,18 +9734,17 @@ def parse_json_text(text: str, name: str) -> Any:
         raise UsageError(f"{name} is no JSON: {error}") from None
 
 
-def parse_json_option(text: str, name: str) -> dict:
-    """Return the JSON object in an option (or in `@FILE`, or `-`); raises UsageError naming it."""
-    value = parse_json_text(read_input(text), name)
+def read_json_object(text: Optional[str], name: str) -> dict:
+    """Return the JSON object in an option, in `@FILE` or `-`; an empty one if it is not given."""
+    value = {} if text is None else parse_json_word(read_input(text), name)
     if not isinstance(value, dict):
         raise UsageError(must_be(name, "a JSON object", value))
     return value
 
 
-def parse_arguments(words: List[str], schema: dict, given: Optional[str] = None) -> dict:
+def parse_arguments(words: List[str], schema: Any = None, given: Optional[str] = None) -> dict:
     """Return arguments from `name=value` (by the schema) and `name:=json` words."""
-    arguments = {} if given is None else parse_json_option(given, "--args")
-    texts = {}
+    arguments, texts = read_json_object(given, "--args"), {}
     for word in words:
         match = re.fullmatch(r"([^=:]+|[^=]*[^=:])(:?=)(.*)", word, re.DOTALL)
         if match is None:
@@ -9765,30 +9753,24 @@ def parse_arguments(words: List[str], schema: dict, given: Optional[str] = None)
         if sign == "=":
             texts[name] = text
         else:
-            arguments[name] = parse_json_text(text, name)
-    return {**arguments, **coerce_texts(texts, schema)}
-
-
-def parse_headers(values: List[str]) -> Headers:
-    """Return the headers of `--header` options; `@FILE` names a file with one a line."""
-    headers = {}
-    for line in chain.from_iterable(
-            read_input(value).splitlines() if value.startswith("@") else [value]
-            for value in values):
-        name, colon, text = (part.strip() for part in line.partition(":"))
-        if colon:
-            check_header(name, text)
-            headers[name] = text
-        elif name:
-            raise UsageError("a header is written 'Name: value'; this one has no colon")
-    return headers
+            arguments[name] = parse_json_word(text, name)
+    return {**arguments, **coerce_texts(texts, schema or {})}
 
 
 def find_headers(options: Any) -> Headers:
     """Return the headers that options give, the token of a bearer among them."""
-    headers = parse_headers(options.header)
-    options.hidden.update((split_credentials(value)[1], f"({name})")
-                          for name, value in headers.items() if re.search(SECRET_HEADERS, name))
+    headers = {}
+    for line in chain.from_iterable(
+            read_input(value).splitlines() if value.startswith("@") else [value]
+            for value in options.header):
+        name, colon, text = (part.strip() for part in line.partition(":"))
+        if name and not colon:
+            raise UsageError("a header is written 'Name: value'; this one has no colon")
+        if colon:
+            check_header(name, text)
+            headers[name] = text
+            if re.search(SECRET_HEADERS, name):
+                options.hidden[split_credentials(text)[1]] = f"({name})"
     for name, text in (("--bearer-env", find_secret(options.bearer_env)),
                        ("--bearer-file", options.bearer_file and read_input(
                            "@" + options.bearer_file))):
@@ -9809,10 +9791,10 @@ def find_secret(name: Optional[str]) -> Optional[str]:
     return None if name is None else os.environ[name]
 
 
-def find_similar(name: str, names: Iterable[str]) -> str:
+def find_similar(name: str, names: Iterable[Any]) -> str:
     """Return the advice to take a name that is nearly the same, if there is one."""
     import difflib
-    similar = difflib.get_close_matches(name, [str(other) for other in names], 2)
+    similar = difflib.get_close_matches(name, map(str, names), 2)
     return f"; did you mean {' or '.join(map(shorten, similar))}?" if similar else ""
 
 
@@ -9820,26 +9802,25 @@ def find_similar(name: str, names: Iterable[str]) -> str:
 
 def run_serve(options: Any) -> int:
     """Serve a file's Server, or pong, over HTTP or stdio."""
-    run_server(functools.partial(make_server, options), options.stdio,
-               host=options.host, port=options.port, path=options.path,
-               allow_origins=options.allow_origin, allow_hosts=options.allow_host,
-               verbose=options.verbose, log=options.log, public_url=options.public_url,
-               **{name: getattr(options, name) for name in (*RUN_OPTIONS, *SERVICE_OPTIONS)})
+    names = ("stdio", "host", "port", "path", "verbose", "log", "public_url", *RUN_OPTIONS,
+             *SERVICE_OPTIONS)
+    run_server(functools.partial(make_server, options), allow_origins=options.allow_origin,
+               allow_hosts=options.allow_host, **{name: getattr(options, name) for name in names})
     return 0
 
 
 def make_server(options: Any) -> Server:
     """Return the server that is to be served, changed as the options say."""
-    steps = list(filter(None, (prepare(options) for prepare in SERVE_STEPS)))
+    steps = [step for step in (prepare(options) for prepare in SERVE_STEPS) if step]
     if options.stdio:
         take_stdio()                              # so that what the file prints is no message
     server = load_server(options.target) if options.target else build_pong_server()
-    if options.sessions is not None:
-        server.keeps_sessions = options.sessions
-    server.stream = options.stream or server.stream
+    for member, value in (("keeps_sessions", options.sessions), ("stream", options.stream),
+                          ("instance", options.instance)):
+        if value is not None:
+            setattr(server, member, value)
     server.limits = server.limits.replace(**{
         name: getattr(options, name) for name in LIMITS if getattr(options, name) is not None})
-    server.instance = server.instance if options.instance is None else options.instance
     server.sessions = Sessions(server.runtime, server.limits, server.instance)
     for step in steps:
         step(server)
@@ -9863,20 +9844,19 @@ def load_server(path: str) -> Server:
         spec.loader.exec_module(module)
     except Exception as error:
         import traceback
-        numbers = [frame.lineno for frame in traceback.extract_tb(error.__traceback__)
-                   if frame.filename == path]
-        line = f"line {numbers[-1]}: " if numbers else ""
-        raise UsageError(f"{path} cannot be loaded: {line}{type(error).__name__}: "
+        lines = [f"line {frame.lineno}: " for frame in traceback.extract_tb(error.__traceback__)
+                 if frame.filename == path]
+        raise UsageError(f"{path} cannot be loaded: {''.join(lines[-1:])}{type(error).__name__}: "
                          f"{error}") from error
     servers = {name: value for name, value in vars(module).items() if isinstance(value, Server)}
     if "server" in servers or len(set(map(id, servers.values()))) == 1:
         return servers.get("server") or next(iter(servers.values()))
-    if servers:
-        raise UsageError(f"{path} makes {len(servers)} servers: name the one to serve `server`")
-    raise UsageError(f"{path} has no mcpkit.Server at its top level")
+    raise UsageError(
+        f"{path} makes {len(servers)} servers: name the one to serve `server`" if servers
+        else f"{path} has no mcpkit.Server at its top level")
 
 
-# ---- the client of a command
+# ---- the server that a command goes to
 
 class ServerEntry(NamedTuple):
     """How one server is reached, in the words of Client: `target` is a URL, or a command.
@@ -9896,14 +9876,12 @@ def find_server(options: Any) -> ServerEntry:
     if options.command:
         return ServerEntry(options.command)
     name = options.target or ""
-    for find in TARGETS:
-        found = find(options, name)
-        if found is not None:
-            options.hidden.update(found.hidden)
-            return found
-    if not is_endpoint(options, name):
+    found = next(filter(None, (find(options, name) for find in TARGETS)), None)
+    if found is None and not is_endpoint(options, name):
         raise target_error("a URL", name)
-    return ServerEntry(name)
+    found = found or ServerEntry(name)
+    options.hidden.update(found.hidden)
+    return found
 
 
 def is_endpoint(options: Any, name: str) -> bool:
@@ -9919,63 +9897,6 @@ def target_error(wanted: str, name: str, names: Iterable[str] = ()) -> UsageErro
                       "but is " + (shorten(name) + advice if name else "missing"))
 
 
-@contextlib.contextmanager
-def open_client(options: Any) -> Iterator[Client]:
-    """Connect to the server of a command for a block; then say what was not quite right."""
-    server, answers = find_server(options), read_answers(options)
-    keywords = {name: value for step in CLIENT_STEPS for name, value in step(options).items()}
-    client = Client(
-        server.target, headers={**server.headers, **find_headers(options)},
-        network=parse_network(options), env=server.env, cwd=server.cwd, era=options.era,
-        timeout=options.timeout, until=options.max_time and time.monotonic() + options.max_time,
-        capabilities={"elicitation": {"form": {}, "url": {}}}, **answers.handlers,
-        on_roots=(lambda: find_roots(options.root)) if options.root else None,
-        on_log=functools.partial(print_log, options) if options.verbose else None,
-        log_level="debug" if options.verbose else None,
-        on_notification=lambda *_: print_warnings(client), observe=find_observer(options),
-        **keywords)
-    try:
-        with client:
-            yield client
-    except MCPError as error:
-        raise answers.fault or error               # a legacy server fails for want of an answer
-    finally:
-        print_warnings(client)
-        lines = [f"not a message: {line}" for _, line in client.junk] + [
-            f"stderr: {line}" for line in client.noise]
-        for line in lines if options.verbose else ():
-            log_line(hide_secrets(line, options.hidden))
-    if answers.fault is not None:
-        raise answers.fault
-
-
-def find_observer(options: Any, *more: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
-    """Return a function that shows an exchange to all who want to see those of a command.
-
-    It hides the secrets that are known when it is made: those of the server and of headers.
-    """
-    observers = [*more, *filter(None, (find(options) for find in OBSERVERS))]
-
-    def observe(exchange: Exchange) -> None:
-        for show in observers:
-            show(exchange)
-
-    return observe if observers else _ignore
-
-
-def print_log(options: Any, level: str, data: Any, logger: Optional[str]) -> None:
-    """Print a log message of the server on standard error, for -v."""
-    text = data if isinstance(data, str) else json.dumps(data)
-    log_entry(hide_secrets(f"{level} {logger or 'server'}: {text}", options.hidden))
-
-
-def find_roots(folders: List[str]) -> List[dict]:
-    """Return the folders of --root as a server wants them."""
-    import pathlib
-    paths = [pathlib.Path(folder).resolve() for folder in folders]
-    return [{"uri": path.as_uri(), "name": path.name} for path in paths]
-
-
 def parse_network(options: Any) -> Network:
     """Return how the options say that servers are reached."""
     if options.insecure:
@@ -9984,130 +9905,164 @@ def parse_network(options: Any) -> Network:
     return Network(*(getattr(options, name) for name in Network._fields))
 
 
+def join_observers(*observers: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
+    """Return a function that shows an exchange to all observers."""
+    def observe(exchange: Exchange) -> None:
+        for show in observers:
+            show(exchange)
+    return observe
+
+
+def find_observer(options: Any) -> Callable[[Exchange], None]:
+    """Return a function that shows an exchange to all who want to see those of a command."""
+    return join_observers(*filter(None, (find(options) for find in OBSERVERS)))
+
+
+def build_keywords(options: Any, server: ServerEntry, *observers: Callable) -> Dict[str, Any]:
+    """Return what Client and Prober alike have to know to reach the server of a command."""
+    return {"headers": {**server.headers, **find_headers(options)}, "env": server.env,
+            "cwd": server.cwd, "network": parse_network(options), "era": options.era,
+            "timeout": options.timeout, "observe": join_observers(*observers)}
+
+
+@contextlib.contextmanager
+def open_client(options: Any) -> Iterator[Client]:
+    """Connect to the server of a command for a block; then say what was not quite right."""
+    def print_log(level: str, data: Any, logger: Optional[str]) -> None:
+        text = data if isinstance(data, str) else json.dumps(data)
+        log_entry(hide_secrets(f"{level} {logger or 'server'}: {text}", options.hidden))
+
+    def print_warnings(*_: Any) -> None:
+        while client.warnings:
+            log_line(f"mcpkit: {client.warnings.pop(0)}")
+
+    server, answers = find_server(options), Answers(options)
+    keywords = build_keywords(options, server, find_observer(options))
+    for step in CLIENT_STEPS:
+        keywords.update(step(options))
+    if options.verbose:
+        keywords.update(on_log=print_log, log_level="debug")
+    if options.root:
+        import pathlib
+        paths = [pathlib.Path(folder).resolve() for folder in options.root]
+        keywords["on_roots"] = lambda: [{"uri": path.as_uri(), "name": path.name} for path in paths]
+    client = Client(
+        server.target, until=options.max_time and time.monotonic() + options.max_time,
+        capabilities={"elicitation": {"form": {}, "url": {}}}, **answers.handlers, **keywords,
+        on_notification=print_warnings)
+    try:
+        with client:
+            yield client
+    except MCPError as error:
+        raise answers.fault or error               # a legacy server fails for want of an answer
+    finally:
+        print_warnings()
+        if options.verbose:
+            for line in [f"not a message: {line}" for _, line in client.junk] + [
+                    f"stderr: {line}" for line in client.noise]:
+                log_line(hide_secrets(line, options.hidden))
+    if answers.fault is not None:
+        raise answers.fault
+
+
 # ---- answers to what a server asks
 
 YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 ACTIONS = ("accept", "decline", "cancel")
 
 
-def read_answers(options: Any) -> Answers:
-    """Return the answers of --answers and --answer; at a terminal a person is asked for more."""
-    given = {} if options.answers is None else parse_json_option("@" + options.answers, "--answers")
-    given.update(parse_arguments(options.answer, {}))
-    is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-    return Answers(given, read_line if is_terminal else None)
-
-
-def read_line(prompt: str) -> str:
-    """Ask for a line at the terminal, by standard error; EOFError if there is none."""
-    sys.stderr.write(escape_text(prompt))
-    sys.stderr.flush()
-    line = sys.stdin.readline()
-    if not line:
-        raise EOFError
-    return line.strip()
-
-
 class Answers:
-    """Answers a server from what is `given`, by name, and by asking with `read`, if not None.
+    """Answers a server from --answers and --answer; at a terminal a person is asked for the rest.
 
-    A name is that of a form's field, or the question's key, or "elicitation" or "sampling".
-    `fault` is what could not be answered, for legacy servers go on without it.
+    An answer has the name of a form's field, or is to a whole question, and has its key, or
+    "elicitation" or "sampling". `fault` is the first failure to answer: legacy servers go on.
     """
 
-    def __init__(self, given: Dict[str, Any], read: Optional[Callable[[str], str]]):
-        self._given = given
-        self._read = read
+    def __init__(self, options: Any):
+        given = read_json_object(options.answers and "@" + options.answers, "--answers")
+        self._given = {**given, **parse_arguments(options.answer)}
+        self._can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
         self.fault: Optional[MCPKitError] = None
-
-    @property
-    def handlers(self) -> Dict[str, Callable]:
-        """The handlers of a Client: for no more than can be answered."""
-        return {**({"on_elicit": self.elicit} if self._given or self._read else {}),
-                **({"on_sample": self.sample} if self._given else {})}
-
-    def elicit(self, params: dict) -> Any:
-        """Return the answer to a form, or to a page that is to be visited."""
-        fields = find_fields(params)
-        found = {name: parse_field(self._given[name], field) for name, field in fields.items()
-                 if name in self._given}
-        whole = self._find_whole(params, "elicitation")
-        is_open = not found or bool(find_missing(params, found))
-        if whole is not None and not found:
-            found = parse_whole(whole, fields)
-        elif is_open and self._read is not None:
-            found = self._ask(params, fields, found)
-        elif is_open:
-            self._fail_to_answer("elicitation/create", params, "elicitation")
-        if isinstance(found, dict) and params.get("mode") != "url":
-            self._check(params.get("requestedSchema", True), found)
-        return found
+        # The handlers of a Client: for no more than can be answered.
+        self.handlers: Dict[str, Callable] = {"on_sample": self.sample} if self._given else {}
+        if self._given or self._can_ask:
+            self.handlers["on_elicit"] = self.elicit
 
     def sample(self, params: dict) -> Any:
         """Return what a model would say."""
-        whole = self._find_whole(params, "sampling")
+        whole = self._given.get(params.get("key", ""), self._given.get("sampling"))
         if whole is None:
-            self._fail_to_answer("sampling/createMessage", params, "sampling")
+            self._fail_to_answer("sampling", "sampling/createMessage", params)
         return whole
 
-    def _find_whole(self, params: dict, kind: str) -> Any:
-        return self._given.get(params.get("key", kind), self._given.get(kind))
+    def elicit(self, params: dict) -> Any:
+        """Return the answer to a form, or to a page that is to be visited."""
+        fields, required = find_form(params)
+        whole = self._given.get(params.get("key", ""), self._given.get("elicitation"))
+        found: Any = {name: parse_field(self._given[name], field)
+                      for name, field in fields.items() if name in self._given}
+        if whole is not None and not found:
+            found = parse_whole(whole, fields)
+        elif not found or not required.issubset(found):
+            if not self._can_ask:
+                self._fail_to_answer("elicitation", "elicitation/create", params)
+            found = ask_person(params, fields, required, found)
+        if isinstance(found, dict) and params.get("mode") != "url":
+            with contextlib.suppress(SchemaError):
+                schema = params.get("requestedSchema", True)
+                compiled = compile_schema(schema, is_foreign=True)
+                for fault in compiled.errors(fill_defaults(schema, found))[:1]:
+                    self._fail(UsageError(f"the answers do not fit: {fault}"))
+        return found
 
-    def _fail_to_answer(self, method: str, params: dict, kind: str) -> None:
+    def _fail_to_answer(self, kind: str, method: str, params: dict) -> None:
         self._fail(QuestionError({params.get("key", kind): {"method": method, "params": params}}))
 
     def _fail(self, error: MCPKitError) -> None:
         self.fault = self.fault or error
         raise error
 
-    def _check(self, schema: Any, content: dict) -> None:
-        """Raise UsageError if a form would not take what it is filled with."""
-        with contextlib.suppress(SchemaError):
-            compiled = compile_schema(schema, is_foreign=True)
-            for fault in compiled.errors(fill_defaults(schema, content))[:1]:
-                self._fail(UsageError(f"the answers do not fit: {fault}"))
 
-    def _ask(self, params: dict, fields: Dict[str, dict], found: dict) -> Any:
-        """Ask at the terminal for what is missing; None declines."""
-        log_entry(f"the server asks: {params.get('message')} (Ctrl-D declines)")
-        try:
-            if params.get("mode") == "url" or not fields:
-                prompt = f"visit {params['url']}, and then: done" if "url" in params else "accept"
-                return {} if YES_OR_NO.get(self._read(f"  {prompt}? (y/n) ").lower()) else None
-            required = find_missing(params, {})
-            for name in [name for name in fields if name not in found]:
-                self._ask_field(name, fields[name], name in required, found)
-            return found
-        except EOFError:
-            log_line("")
-            return None
+def ask_person(params: dict, fields: Dict[str, dict], required: Set[str], found: dict) -> Any:
+    """Ask at the terminal for each field that is not found, until it fits; None declines."""
+    def read(prompt: str) -> str:
+        sys.stderr.write(escape_text(prompt))
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        return line.strip()
 
-    def _ask_field(self, name: str, field: dict, is_required: bool, found: dict) -> None:
-        """Ask for one field until what is given fits; nothing is the default, or is left out."""
-        while True:
-            text = self._read(f"  {describe_field(name, field)}: ")
-            if not text and not is_required:
-                return
-            value = parse_field(text, field)
-            faults = (compile_schema(field, is_foreign=True).errors(value) if text
-                      else ["it cannot be left out"])
-            if not faults:
-                found[name] = value
-                return
-            log_line("  " + faults[0].replace("(root): ", "", 1))
+    log_entry(f"the server asks: {params.get('message')} (Ctrl-D declines)")
+    try:
+        if params.get("mode") == "url" or not fields:
+            prompt = f"visit {params['url']}, and then: done" if "url" in params else "accept"
+            return {} if YES_OR_NO.get(read(f"  {prompt}? (y/n) ").lower()) else None
+        for name, field in fields.items():
+            while name not in found:
+                text = read(f"  {describe_field(name, field)}: ")
+                if not text and name not in required:
+                    break
+                value = parse_field(text, field)
+                faults = compile_schema(field, is_foreign=True).errors(value) if text else [
+                    "it cannot be left out"]
+                if faults:
+                    log_line("  " + faults[0].replace("(root): ", "", 1))
+                else:
+                    found[name] = value
+        return found
+    except EOFError:
+        log_line("")
+        return None
 
 
-def find_fields(params: dict) -> Dict[str, dict]:
-    """Return the fields of a form by name, if it has some."""
-    fields = find_object(find_object(params, "requestedSchema"), "properties")
-    return {name: field for name, field in fields.items() if isinstance(field, dict)}
-
-
-def find_missing(params: dict, found: dict) -> List[str]:
-    """Return the fields of a form that must be filled in, and have no default."""
-    required = find_list(find_object(params, "requestedSchema").get("required"))
-    return [name for name, field in find_fields(params).items()
-            if name in required and name not in found and "default" not in field]
+def find_form(params: Any) -> Tuple[Dict[str, dict], Set[str]]:
+    """Return the fields of a form by name, and those that are required and have no default."""
+    schema = find_object(params, "requestedSchema")
+    fields = {name: field for name, field in find_object(schema, "properties").items()
+              if isinstance(field, dict)}
+    required = find_list(schema.get("required"))
+    return fields, {name for name in fields if name in required and "default" not in fields[name]}
 
 
 def find_choices(field: dict) -> Dict[str, Any]:
@@ -10124,23 +10079,24 @@ def parse_field(value: Any, field: dict) -> Any:
     """Return an answer as the value of a field: a text by its choices and type, else as it is."""
     if not isinstance(value, str):
         return value
-    types, choices = find_types(field, field), find_choices(field)
+    types = find_types(field, field)
     if types == {"array"} and not value.startswith("["):
         return [parse_field(part.strip(), find_object(field, "items"))
                 for part in value.split(",") if part.strip()]
     if types == {"boolean"}:
         return YES_OR_NO.get(value.lower(), value)
-    value = choices.get(value, value)
+    value = find_choices(field).get(value, value)
     return coerce_text(value, field) if isinstance(value, str) else value
 
 
 def parse_whole(value: Any, fields: Dict[str, dict]) -> Any:
     """Return the answer to a whole question: an action, an object, or its only field."""
-    if value in ACTIONS or isinstance(value, bool):
-        action = ACTIONS[not value] if isinstance(value, bool) else value
-        return {} if action == "accept" else Elicited(action)
+    if isinstance(value, bool):
+        value = ACTIONS[not value]
+    if value in ACTIONS:
+        return {} if value == "accept" else Elicited(value)
     if isinstance(value, str) and value.startswith("{"):
-        return parse_json_option(value, "the answer")
+        return read_json_object(value, "the answer")
     if not isinstance(value, dict) and len(fields) == 1:
         return {name: parse_field(value, field) for name, field in fields.items()}
     if not isinstance(value, dict):
@@ -10152,27 +10108,45 @@ def parse_whole(value: Any, fields: Dict[str, dict]) -> Any:
 def describe_field(name: str, field: dict) -> str:
     """Return a form's field as one line: title, what it is, what may be chosen, the default."""
     choices = find_choices(field) or find_choices(find_object(field, "items"))
-    words = [shorten(field.get("title", name)),
-             f"({shorten(field['description'])})" if "description" in field else "",
-             f"{{{', '.join(map(shorten, choices))}}}" if choices else "",
-             f"[{shorten(field['default'])}]" if "default" in field else ""]
-    return " ".join(filter(None, words))
+    return (shorten(field.get("title", name))
+            + (f" ({shorten(field['description'])})" if "description" in field else "")
+            + (f" {{{', '.join(map(shorten, choices))}}}" if choices else "")
+            + (f" [{shorten(field['default'])}]" if "default" in field else ""))
 
 
 def describe_open(key: str, question: Any) -> List[str]:
     """Return the options that would answer a question, a line each."""
-    method = question.get("method") if isinstance(question, dict) else None
-    fields = find_fields(find_object(question, "params"))
+    method = str(question.get("method")) if isinstance(question, dict) else ""
     if method == "roots/list":
         return ["  --root DIR"]
-    if method == "elicitation/create" and fields:
-        return [f"  --answer {shorten(name)}=...   {describe_field(name, field)}"
-                for name, field in fields.items()]
-    return [f"  --answer {shorten(key)}=..." + ("   a text" if "sampling" in str(method) else
-                                                "   accept or decline")]
+    if "sampling" in method:
+        return [f"  --answer {shorten(key)}=...   a text"]
+    fields, _ = find_form(find_object(question, "params"))
+    return [f"  --answer {shorten(name)}=...   {describe_field(name, field)}"
+            for name, field in fields.items()] or [
+        f"  --answer {shorten(key)}=...   accept or decline"]
 
 
 # ---- commands of the client
+
+def add_client_command(name: str, ask: Callable, *options: Any, examples: Sequence[str]) -> None:
+    """Add a command: `ask(options, client)` returns a server's result, and its lines for a person.
+
+    The docstring of `ask`, one line, is its help.
+    """
+    def run(options: Any) -> int:
+        with open_client(options) as client:
+            result, lines = ask(options, client)
+        if options.json:
+            print_json(result)
+        else:
+            for line in lines:
+                print_text(line)
+        return 5 if name == "call" and result.get("isError") else 0
+
+    run.__doc__ = ask.__doc__
+    add_command(name, run, TARGET, *options, SERVER, NETWORK, CLIENT, examples=examples)
+
 
 # What `list` can list: option, member of the result, capability, and the method of Client.
 LISTS = (
@@ -10183,34 +10157,23 @@ LISTS = (
 )
 
 
-def list_or_nothing(client: Client, method: Callable[[Client], list]) -> list:
-    """Return what a server lists, nothing if it does not have the feature."""
-    try:
-        return method(client)
-    except MCPError as error:
-        if error.code != METHOD_NOT_FOUND:
-            raise
-        return []
-
-
-def run_list(options: Any) -> int:
+def ask_lists(options: Any, client: Client) -> tuple:
     """List what a server offers."""
-    asked = [name for name, *_ in LISTS if getattr(options, name)]
-    with open_client(options) as client:
-        found = {member: list_or_nothing(client, method)
-                 for name, member, capability, method in LISTS
-                 if name in asked or (not asked and capability in client.capabilities)}
-        info, version = client.server_info, client.protocol_version
-    if options.json:
-        print_json(found)
-        return 0
-    print_text(f"{shorten(info.get('name', 'unnamed'))} {shorten(info.get('version', ''))} "
-               f"({version})", is_title=True)
+    asked, found = [name for name, *_ in LISTS if getattr(options, name)], {}
+    for name, member, capability, method in LISTS:
+        if name in asked or (not asked and capability in client.capabilities):
+            try:
+                found[member] = method(client)
+            except MCPError as error:
+                if error.code != METHOD_NOT_FOUND:
+                    raise
+                found[member] = []                # it does not have the feature
+    info = client.server_info
+    lines = [Title(f"{shorten(info.get('name', 'unnamed'))} {shorten(info.get('version', ''))} "
+                   f"({client.protocol_version})")]
     for member, items in found.items():
-        print_text(f"\n{member}: {len(items)}", is_title=True)
-        for index, item in enumerate(items):
-            print_text(describe_item(item, index))
-    return 0
+        lines += [Title(f"\n{member}: {len(items)}"), *map(describe_item, items, count())]
+    return found, lines
 
 
 def describe_item(item: Any, index: int) -> str:
@@ -10218,30 +10181,25 @@ def describe_item(item: Any, index: int) -> str:
     if not isinstance(item, dict):
         return f"  [{index}] is no object: {shorten(item)}"
     name = item.get("uri") or item.get("uriTemplate") or item.get("name") or f"[{index}]"
-    fault = find_tool_fault(item) if "uri" not in item and "inputSchema" in item else None
-    names = [*describe_parameters(item.get("inputSchema")), *(
-        shorten(argument.get("name")) + ("" if argument.get("required") else "?")
-        for argument in find_list(item.get("arguments")) if isinstance(argument, dict))]
+    schema = item.get("inputSchema")
+    required = find_list(schema.get("required") if isinstance(schema, dict) else None)
+    names = []
+    for parameter, part in find_object(schema, "properties").items():
+        types = "|".join(sorted(find_types(part, schema) - {"other"}))
+        names.append(shorten(parameter) + ("" if parameter in required else "?")
+                     + (f": {shorten(types)}" if types else ""))
+    names += [shorten(argument.get("name")) + ("" if argument.get("required") else "?")
+              for argument in find_list(item.get("arguments")) if isinstance(argument, dict)]
     lines = [f"  {shorten(name)}" + (f"({', '.join(names)})" if names else "")]
     text = str(item.get("description") or item.get("title") or "").strip()
     lines += [f"      {line}" for line in text.split("\n")[:3] if line.strip()]
+    fault = find_tool_fault(item) if "uri" not in item and "inputSchema" in item else None
     return "\n".join(lines + ([f"      fault: it {fault}"] if fault else []))
 
 
-def describe_parameters(schema: Any) -> List[str]:
-    """Return a tool's parameters, each as "name: type", with a ? if it may be left out."""
-    required = find_list(schema.get("required") if isinstance(schema, dict) else None)
-    found = []
-    for name, part in find_object(schema, "properties").items():
-        types = "|".join(sorted(find_types(part, schema) - {"other"}))
-        found.append(shorten(name) + ("" if name in required else "?")
-                     + (f": {shorten(types)}" if types else ""))
-    return found
-
-
-def run_call(options: Any) -> int:
+def ask_tool(options: Any, client: Client) -> tuple:
     """Call a tool."""
-    with open_client(options) as client, showing_progress() as on_progress:
+    with showing_progress() as on_progress:
         tools = client.list_tools() if options.arguments else []
         schema = next((tool["inputSchema"] for tool in tools if find_tool_fault(tool) is None
                        and tool["name"] == options.tool), {})
@@ -10250,8 +10208,7 @@ def run_call(options: Any) -> int:
             result = client.call_tool(options.tool, arguments, on_progress=on_progress)
             if result.get("isError"):
                 advise()
-    print_result(result, find_list(result.get("content")), options)
-    return 5 if result.get("isError") else 0
+    return result, take_content(options, result, "content")
 
 
 @contextlib.contextmanager
@@ -10271,15 +10228,23 @@ def advising(options: Any, name: str, list_all: Callable[[], list]) -> Iterator[
         raise
 
 
-def print_result(result: dict, blocks: List[Any], options: Any) -> None:
-    """Print a result, the blocks of its content for a person; --output takes one of them."""
-    kept = None if options.output is None else save_block(blocks, options.output)
-    if options.json:
-        print_json(result)
-        return
-    for block in blocks:
-        if block is not kept:
-            print_text(describe_content(block))
+def take_content(options: Any, result: dict, member: str) -> List[str]:
+    """Return the blocks of a result's content as texts, without the one that --output FILE takes.
+
+    That is the one binary block, or, if there is none, the one text.
+    """
+    blocks = list(find_list(result.get(member)))
+    if options.output is not None:
+        parts = [(index, *read_block(block)[1:]) for index, block in enumerate(blocks)]
+        found = [(index, data) for index, _, data in parts if data is not None] or [
+            (index, text.encode("utf-8", "surrogatepass")) for index, text, _ in parts
+            if text is not None]
+        if len(found) != 1:
+            raise UsageError("--output takes one binary part, or else one text, but there are "
+                             f"{len(found)}: see --json")
+        write_file(options.output, found[0][1])
+        del blocks[found[0][0]]
+    return list(map(describe_content, blocks))
 
 
 def read_block(block: Any) -> Tuple[dict, Optional[str], Optional[bytes]]:
@@ -10288,27 +10253,13 @@ def read_block(block: Any) -> Tuple[dict, Optional[str], Optional[bytes]]:
     The text or the bytes are None if it has none, or none that can be read.
     """
     block = block if isinstance(block, dict) else {}
-    inner = find_object(block, "resource") if block.get("type") == "resource" else block
-    inner = inner or block
+    inner = (find_object(block, "resource") if block.get("type") == "resource" else {}) or block
     text, data = inner.get("text"), inner.get("data", inner.get("blob"))
     try:
         data = base64.b64decode(data, validate=True) if isinstance(data, str) else None
     except ValueError:
         data = None
     return inner, text if isinstance(text, str) else None, data
-
-
-def save_block(blocks: List[Any], path: str) -> Any:
-    """Write the one binary block to a file, or, if there is none, the one text; return it."""
-    parts = [(block, *read_block(block)[1:]) for block in blocks]
-    found = [(block, data) for block, _, data in parts if data is not None] or [
-        (block, text.encode("utf-8", "surrogatepass")) for block, text, _ in parts
-        if text is not None]
-    if len(found) != 1:
-        raise UsageError("--output takes one binary part, or else one text, but there are "
-                         f"{len(found)}: see --json")
-    write_file(path, found[0][1])
-    return found[0][0]
 
 
 def describe_content(block: Any) -> str:
@@ -10318,50 +10269,44 @@ def describe_content(block: Any) -> str:
         return shorten(block) if text is None else text
     if block.get("type") == "resource_link":
         return f"[link to {shorten(block.get('uri'))}: {shorten(block.get('name'))}]"
-    name = inner.get("uri", block.get("type"))
-    return (f"[{shorten(name)}, {shorten(inner.get('mimeType', 'no type'))}, "
-            + ("unreadable: see --json]" if data is None else
-               f"{len(data):,} bytes: --output FILE saves it]"))
+    size = "unreadable: see --json" if data is None else (
+        f"{len(data):,} bytes: --output FILE saves it")
+    return (f"[{shorten(inner.get('uri', block.get('type')))}, "
+            f"{shorten(inner.get('mimeType', 'no type'))}, {size}]")
 
 
-def run_read(options: Any) -> int:
+def ask_resource(options: Any, client: Client) -> tuple:
     """Read a resource."""
-    with open_client(options) as client:
-        result = client.read_resource(options.uri,
-                                      parse_arguments(options.arguments, {}) or None)
-    print_result(result, find_list(result.get("contents")), options)
-    return 0
+    result = client.read_resource(options.uri, parse_arguments(options.arguments) or None)
+    return result, take_content(options, result, "contents")
 
 
-def run_prompt(options: Any) -> int:
+def ask_prompt(options: Any, client: Client) -> tuple:
     """Fill in a prompt."""
-    with open_client(options) as client, advising(options, options.name, client.list_prompts):
-        result = client.get_prompt(options.name, parse_arguments(options.arguments, {}))
-    if options.json:
-        print_json(result)
-        return 0
-    for message in find_list(result.get("messages")):
-        if isinstance(message, dict):
-            print_text(f"{shorten(message.get('role'))}: "
-                       f"{describe_content(message.get('content'))}")
-    return 0
+    with advising(options, options.name, client.list_prompts):
+        result = client.get_prompt(options.name, parse_arguments(options.arguments))
+    return result, [f"{shorten(message.get('role'))}: {describe_content(message.get('content'))}"
+                    for message in find_list(result.get("messages")) if isinstance(message, dict)]
 
 
 # The kinds of what a completion is for, to the members of the reference.
 REFERENCES = {"prompt": ("ref/prompt", "name"), "resource": ("ref/resource", "uri")}
 
 
-def run_complete(options: Any) -> int:
+def ask_completion(options: Any, client: Client) -> tuple:
     """Ask how an argument of a prompt or resource template may go on."""
     kind, member = REFERENCES[options.kind]
+    found = client.complete({"type": kind, member: options.ref}, options.argument,
+                            options.value, parse_arguments(options.arguments))
+    values = found.get("values") if isinstance(found, dict) else None
+    return found, map(shorten, find_list(values))
+
+
+def run_send(options: Any) -> int:
+    """Send any request and print its result."""
+    params = None if options.params is None else read_json_object(options.params, "params")
     with open_client(options) as client:
-        found = client.complete({"type": kind, member: options.ref}, options.argument,
-                                options.value, parse_arguments(options.arguments, {}))
-    if options.json:
-        print_json(found)
-        return 0
-    for value in find_list(found.get("values") if isinstance(found, dict) else None):
-        print_text(shorten(value))
+        print_json(client.request(options.method, params))
     return 0
 
 
@@ -10374,14 +10319,6 @@ def run_listen(options: Any) -> int:
         for method, params in client.listen(**lists, uris=options.uri):
             print_out(json.dumps({"method": method, "params": params}))
             flush_out()
-    return 0
-
-
-def run_send(options: Any) -> int:
-    """Send any request and print its result."""
-    params = None if options.params is None else parse_json_option(options.params, "params")
-    with open_client(options) as client:
-        print_json(client.request(options.method, params))
     return 0
 
 
@@ -10411,27 +10348,20 @@ def build_prober(options: Any, server: ServerEntry, *observers: Callable[[Exchan
 
     `steps` are values for PROBE_STEPS other than those of the options.
     """
-    def observe(exchange: Exchange) -> None:
-        for show in observers:
-            show(exchange)
-
-    steps = {**{name: getattr(options, name) for name, _, _ in PROBE_STEPS
-                if hasattr(options, name)}, **steps}
-    return Prober(server.target, era=options.era,
-                  timeout=min(options.timeout, options.max_time or options.timeout),
-                  max_bytes=options.max_bytes, headers={**server.headers, **find_headers(options)},
-                  env=server.env, cwd=server.cwd, network=parse_network(options), observe=observe,
-                  **steps)
+    keywords = build_keywords(options, server, *observers)
+    keywords.update((name, getattr(options, name)) for name, _, _ in PROBE_STEPS
+                    if hasattr(options, name))
+    keywords["timeout"] = min(options.timeout, options.max_time or options.timeout)
+    return Prober(server.target, max_bytes=options.max_bytes, **{**keywords, **steps})
 
 
 def run_sse(options: Any) -> int:
     """Turn an event stream into one JSON object a line."""
-    parser = SSEParser()
+    parser, is_piped = SSEParser(), options.file in (None, "-")
+    if is_piped and sys.stdin is None:
+        raise UsageError("standard input is closed: name a FILE")
     try:
-        if options.file in (None, "-") and sys.stdin is None:
-            raise UsageError("standard input is closed: name a FILE")
-        source = (sys.stdin.buffer if options.file in (None, "-")
-                  else open(options.file, "rb"))
+        source = sys.stdin.buffer if is_piped else open(options.file, "rb")
     except OSError as error:
         raise UsageError(f"{options.file} cannot be read: {error.strerror}") from None
     with source:
@@ -10490,7 +10420,7 @@ SERVER = [
 ]
 ERA = option("--era", choices=("auto", "legacy", "modern"), default="auto",
              help="speak to it in this era only (%(default)s: find out)")
-# Of every command with a client: what the client answers.
+# Of every command with a client: how its server is reached, and what the client answers.
 CLIENT = [
     option("--answer", action="append", default=[], metavar="name=value", help="answer what the "
            "server asks: a field of its form, or the key of the question; name:=json for JSON"),
@@ -10524,7 +10454,6 @@ SERVE = [
 ]
 
 
-
 def list_limit_options() -> List[Tuple[tuple, dict]]:
     """Return an option for each of LIMITS, to which extras may have added."""
     return [option("--" + name.replace("_", "-"), metavar="N", help=f"{meaning} ({default})",
@@ -10534,40 +10463,40 @@ def list_limit_options() -> List[Tuple[tuple, dict]]:
 
 add_command("serve", run_serve, SERVE, ADDRESS, list_limit_options, examples=(
     "serve", "serve hello.py --port 8001", "serve hello.py --stdio"))
-add_command(
-    "list", run_list, TARGET, SERVER, NETWORK, CLIENT,
-    [option(f"--{name}", action="store_true", help=f"list the {name}") for name, *_ in LISTS],
+add_client_command(
+    "list", ask_lists,
+    *(option(f"--{name}", action="store_true", help=f"list the {name}") for name, *_ in LISTS),
     examples=("list http://127.0.0.1:8000/mcp", "list --tools -- python3 server.py"))
-add_command(
-    "call", run_call, TARGET, option("tool", metavar="TOOL"), ARGUMENTS, SERVER, NETWORK, CLIENT,
+add_client_command(
+    "call", ask_tool, option("tool", metavar="TOOL"), ARGUMENTS,
     option("--args", metavar="JSON", help="all arguments: JSON, @FILE, or -"), OUTPUT,
     examples=("call URL greet name=Ada times=2", "call URL greet --args '{\"name\": \"Ada\"}'",
               "call URL book day:=5 --answer seat=window", "call URL chart --output chart.png",
               "call greet name=Ada -- python3 server.py"))
-add_command(
-    "read", run_read, TARGET,
-    option("uri", metavar="URI", help="a URI, or a template and its values"),
-    ARGUMENTS, SERVER, NETWORK, CLIENT, OUTPUT,
+add_client_command(
+    "read", ask_resource, option("uri", metavar="URI", help="a URI, or a template and its values"),
+    ARGUMENTS, OUTPUT,
     examples=("read URL hello://names", "read URL hello://logo --output logo.png"))
-add_command("prompt", run_prompt, TARGET, option("name", metavar="NAME"), ARGUMENTS, SERVER,
-            NETWORK, CLIENT, examples=("prompt URL introduce name=Ada",))
-add_command(
-    "complete", run_complete, TARGET, option("kind", choices=tuple(REFERENCES)),
+add_client_command("prompt", ask_prompt, option("name", metavar="NAME"), ARGUMENTS,
+                   examples=("prompt URL introduce name=Ada",))
+add_client_command(
+    "complete", ask_completion, option("kind", choices=tuple(REFERENCES)),
     option("ref", metavar="REF", help="the prompt's name, or the template's URI"),
     option("argument", metavar="ARGUMENT", help="the argument to be completed"),
-    option("value", metavar="VALUE", help="what is there of it already"),
-    ARGUMENTS, SERVER, NETWORK, CLIENT,
+    option("value", metavar="VALUE", help="what is there of it already"), ARGUMENTS,
     examples=("complete URL prompt introduce name A",
               "complete URL resource 'hello://card/{name}' name A"))
 add_command(
-    "listen", run_listen, TARGET, SERVER, NETWORK, CLIENT,
-    [option(f"--{feature}", action="store_true", help=f"show changes of the list of {feature}")
-     for feature in LIST_CHANGES],
+    "listen", run_listen, TARGET, *(option(f"--{feature}", action="store_true",
+                                           help=f"show changes of the list of {feature}")
+                                    for feature in LIST_CHANGES),
     option("--uri", action="append", default=[], metavar="U",
-           help="show changes of this resource; none of these: all lists"),
+           help="show changes of this resource; none of these: all lists"), SERVER, NETWORK, CLIENT,
     examples=("listen URL", "listen URL --tools --uri hello://names"))
-add_command("send", run_send, TARGET, option("method", metavar="METHOD"), option(
-    "params", nargs="?", metavar="JSON", help="params: JSON, @FILE, or -"), SERVER, NETWORK, CLIENT,
+add_command(
+    "send", run_send, TARGET, option("method", metavar="METHOD"),
+    option("params", nargs="?", metavar="JSON", help="params: JSON, @FILE, or -"), SERVER, NETWORK,
+    CLIENT,
     examples=("send URL tools/list", "send URL tools/call '{\"name\": \"greet\"}'"))
 add_command("probe", run_probe, OPTIONAL_TARGET, SERVER, NETWORK, ERA, option(
     "--max-bytes", type=parse_count, default=PROBE_ANSWER_BYTES, metavar="N",
@@ -10607,24 +10536,17 @@ def build_parser(has_target: bool) -> Any:
         text = row.run.__doc__ or ""
         command = commands.add_parser(name, help=text.rstrip("."), description=text,
                                       **describe(row.examples))
-        command.set_defaults(run=row.run, target=None, command=None, hidden={}, json=False,
-                             output=None)
         groups: Dict[str, Any] = defaultdict(command.add_mutually_exclusive_group)
-        for flags, how in list_options(row, has_target):
-            how = dict(how)
-            holder = groups[how.pop("group")] if "group" in how else command
-            holder.add_argument(*flags, **how)
-        command.set_defaults(**row.defaults)
+        for part in row.options:
+            part = part() if callable(part) else part
+            for flags, how in part if isinstance(part, list) else [part]:
+                if has_target or (flags, how) not in (TARGET, OPTIONAL_TARGET):
+                    keywords = {key: value for key, value in how.items() if key != "group"}
+                    holder = groups[how["group"]] if "group" in how else command
+                    holder.add_argument(*flags, **keywords)
+        command.set_defaults(**{"run": row.run, "target": None, "command": None, "hidden": {},
+                                "json": False, "output": None, **row.defaults})
     return parser
-
-
-def list_options(row: Command, has_target: bool) -> List[Tuple[tuple, dict]]:
-    """Return the rows of a command's options, without TARGET if something else names the server."""
-    rows: List[Tuple[tuple, dict]] = []
-    for part in row.options:
-        part = part() if callable(part) else part
-        rows += part if isinstance(part, list) else [part]
-    return [part for part in rows if has_target or part not in (TARGET, OPTIONAL_TARGET)]
 
 
 def parse_command_line(words: List[str]) -> Any:
@@ -10660,26 +10582,17 @@ def parse_command_line(words: List[str]) -> Any:
 def print_error(error: MCPKitError, code: int, as_json: bool, hidden: Dict[str, str]) -> None:
     """Print an error as one line on standard error; below questions, what would answer them."""
     questions = error.questions if isinstance(error, QuestionError) else {}
-    if not as_json:
-        log_line(f"mcpkit: {escape_text(hide_secrets(str(error), hidden))}")
-        for key, question in questions.items():
-            log_line(hide_secrets("\n".join(describe_open(key, question)), hidden))
+    if as_json:
+        report: dict = {"kind": error.kind, "message": str(error), "exitCode": code}
+        if isinstance(error, MCPError):
+            report["error"] = error.to_wire()
+        if questions:
+            report["questions"] = questions
+        log_line(json.dumps({"error": hide_secrets(report, hidden)}))
         return
-    report: dict = {"kind": error.kind, "message": str(error), "exitCode": code}
-    if isinstance(error, MCPError):
-        report["error"] = error.to_wire()
-    if questions:
-        report["questions"] = questions
-    log_line(json.dumps({"error": hide_secrets(report, hidden)}))
-
-
-def exit_on_signals() -> None:
-    """Have SIGTERM and SIGHUP end us by way of our own clean-up: a child must not outlive us."""
-    import signal
-    if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name):
-                signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
+    log_line(f"mcpkit: {escape_text(hide_secrets(str(error), hidden))}")
+    for key, question in questions.items():
+        log_line(hide_secrets("\n".join(describe_open(key, question)), hidden))
 
 
 def main(words: Optional[List[str]] = None) -> int:
@@ -10701,14 +10614,21 @@ def main(words: Optional[List[str]] = None) -> int:
         return code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader of our output has seen enough; nothing more can be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    except OSError as error:                      # a full disk, a file that cannot be read
-        log_line(f"mcpkit: {error.strerror or error}")
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 1
+    except OSError as error:
+        # The reader of our output has seen enough, or a full disk, or a file that cannot be read.
+        if not isinstance(error, BrokenPipeError):
+            log_line(f"mcpkit: {error.strerror or error}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)      # nothing more can be written at exit
+        return int(not isinstance(error, BrokenPipeError))
+
+
+def exit_on_signals() -> None:
+    """Have SIGTERM and SIGHUP end us by way of our own clean-up: a child must not outlive us."""
+    import signal
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), lambda number, _: sys.exit(128 + number))
 
 
 def end_process(code: int) -> None:

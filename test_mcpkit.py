@@ -8113,8 +8113,11 @@ TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 @table("blocks", {"two": BLOBS, "none": [], "two texts": TEXTS, "unreadable": [
     {"type": "image", "data": "!"}, {"type": "image"}, 5]})
 def test_output_takes_nothing_where_there_is_no_telling_which(blocks, tmp_path):
-    error = find_error(mcpkit.save_block, blocks, str(tmp_path / "out"))
-    assert type(error) is UsageError and not (tmp_path / "out").exists()
+    with Peer(lambda asked: legacy_peer(asked, tools_call=lambda asked: http_answer(
+            result(asked, {"content": blocks})))) as peer:
+        ran = run("call", peer.url, "a", "--output", str(tmp_path / "out"))
+    assert (ran.code, ran.out) == (2, "") and "--output takes one binary part" in ran.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_name_that_is_nearly_right_is_told_which_one_was_meant(target):

@@ -245,11 +245,10 @@ MUTANTS = {
         "    return html.escape(escape_text(text))", "    return escape_text(text)",
         "the_html_report_is_one_page_without_scripts_that_shows_markup_as_text"),
     "secrets of a configuration are printed": Mutant(
-        "hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])", "text",
+        "            text = text.replace(secret, name)\n", "",
         "c121_nothing_of_an_entry_that_may_be_secret_is_left_in_a_text"),
     "a secret that was cut off shows its beginning": Mutant(
-        "hide_start(text.replace(secret, hidden[secret]), secret, hidden[secret])",
-        "text.replace(secret, hidden[secret])",
+        "            if len(text) <= MAX_SHORTENED:", "            if False:",
         "of_a_secret_that_was_cut_off_no_beginning_is_left"),
 }
 
