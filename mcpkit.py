@@ -91,7 +91,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import (Collection, Hashable, Iterable, Iterator, Mapping, MutableMapping,
                              MutableSequence, MutableSet, Sequence, Set)
-from itertools import chain, count, cycle, groupby, islice
+from itertools import chain, count, cycle, islice
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 from typing import get_args, get_origin, get_type_hints
 from urllib.parse import urljoin
@@ -6789,7 +6789,8 @@ def split_origin(url: str) -> Tuple[str, str, int]:
 
 def parse_proxy(text: str) -> Proxy:
     """Return the proxy that a URL names; raises UsageError, which does not repeat its password."""
-    match = re.fullmatch(r"(?:http://)?(?:([^/@]*)@)?(\[[^\]/]+\]|[^][/@:]+)(?::(\d{1,5}))?/?", text)
+    match = re.fullmatch(r"(?:http://)?(?:([^/@]*)@)?(\[[^\]/]+\]|[^][/@:]+)(?::(\d{1,5}))?/?",
+                         text)
     if match is None:
         raise UsageError("a proxy must be http://[USER:PASSWORD@]HOST[:PORT]")
     user, host, port = match.groups()
@@ -7390,7 +7391,7 @@ TRANSPORT_FAULTS: Tuple[tuple, ...] = (
     (http.client.HTTPException, "", "http", "http: {at} does not answer in HTTP: {text}"),
     (socket.gaierror, "", "name", "name: the name {host} cannot be resolved"),
     (ConnectionRefusedError, "", "tcp", "connect: nothing listens at {at} (refused)"),
-    (OSError, "WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE", "tls",    # the latter from OpenSSL 3.2 on
+    (OSError, "WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE", "tls",    # the latter: OpenSSL 3.2
      "tls: {at} speaks plain HTTP, not TLS: use http://"),
     (OSError, "CERTIFICATE_REQUIRED", "tls",
      "tls: {at} wants to know us by a certificate: --client-cert FILE"),
@@ -8915,8 +8916,8 @@ def trace_route(url: str, network: Network, waits: Timeouts) -> Iterator[Finding
                 else bypassed or "none is set")
     attempt = Attempt()
     with dial(way, waits, attempt) as sock:
-        yield layer("tcp", "note", attempt.notes[0], "a client that tries one address only may fail: have "
-                    "the server listen at all of them, or name one that works in the URL") \
+        yield layer("tcp", "note", attempt.notes[0],
+                    "a client that tries one address only may fail: have the server listen at all of them, or name one that works in the URL") \
             if attempt.notes else layer("tcp", "ok", f"{sock.getpeername()[0]} ok")
         yield layer("tls", "ok", "none: plain HTTP") if way.scheme == "http" else (
             try_tls(sock, way, url, network, waits))
