@@ -1898,8 +1898,8 @@ def count_ways(pattern: str, size: int) -> float:
 # 7. TYPES AND SIGNATURES
 # =============================================================================================
 # In: a function of the author's. Out: the schemas of its arguments and result, and the way from
-# JSON arguments to the Python values that it wants. Schema and conversion of each kind of type
-# stand side by side. It calls no function of the author's but the types' own.
+# JSON arguments to the Python values that it wants. Each kind of type has one adapter, with its
+# schema and its conversion side by side. No function is called here but the types' own.
 
 MAX_HASHED_ALIKE = 100             # items of a set
 MAX_TRIES = 1000                   # of options of Unions, for a value that none of them takes
@@ -1928,7 +1928,7 @@ class ArgumentError(MCPError, ValueError):
 
 @contextlib.contextmanager
 def _within(name: str) -> Iterator[None]:
-    """Raise what goes wrong in the block as a SignatureError that says so of `name`."""
+    """Raise an error of the block as a SignatureError that begins with `name`."""
     try:
         yield
     except (TypeError, ValueError, RecursionError) as error:
@@ -1945,8 +1945,7 @@ def build_signature(function: Callable, context_type: type,
     of the user's that raises ValueError for its fields, is an ArgumentError there.
     """
     import inspect
-    definition = _find_definition(function)
-    names = _list_visible_names(definition)
+    definition, names = _find_definition(function)
     description, documented = _parse_docstring(getattr(definition, "__doc__", None) or "")
     with _within(f"{getattr(definition, '__name__', definition)}()"):
         # Not its definition: a decorator may have made a plain function of a coroutine function.
@@ -1956,33 +1955,36 @@ def build_signature(function: Callable, context_type: type,
                                      "threads: write def, with asyncio.run() around what it awaits")
         signature = inspect.signature(function)
         fields, rest, context_parameter = _list_parameters(signature, names, context_type)
-        fields = [field._replace(description=documented.get(field.name)) for field in fields]
-        input_schema, bind = _build_arguments(_Plan(names), fields, rest)
+        input_schema, bind = _adapt_arguments(names, fields, rest, documented)
         with _within("return"):
-            plan = _Plan(names, (bytes, *content_types))
-            output_schema = _build_output_schema(plan, signature.return_annotation)
+            annotation = _evaluate(signature.return_annotation, names)
+            kinds, output_schema = _list_kinds(annotation), None
+            if kinds and not any(kind in (str, Any, object) for kind in kinds):
+                with contextlib.suppress(_IsContent):
+                    output_schema = adapt(annotation, names, (bytes, *content_types)).schema
     return Signature(input_schema, output_schema, description, context_parameter, bind)
 
 
-def _find_definition(function: Any) -> Any:
-    """Return the function or method under decorators, partials and callable objects."""
-    if isinstance(function, functools.partial):
-        return _find_definition(function.func)
-    if hasattr(function, "__wrapped__"):
-        return _find_definition(function.__wrapped__)
-    if hasattr(function, "__name__") or not callable(function):
-        return function
-    return _find_definition(function.__call__)
+def _find_definition(function: Any) -> Tuple[Any, dict]:
+    """Return the function under decorators, partials and callable objects, and the names it sees.
 
-
-def _list_visible_names(definition: Any) -> dict:
-    """Return what a string annotation of a function may refer to: its globals and closure."""
-    names = dict(getattr(definition, "__globals__", ()))
-    free = getattr(getattr(definition, "__code__", None), "co_freevars", ())
-    for name, cell in zip(free, getattr(definition, "__closure__", None) or ()):
+    Those are its globals and its closure: what a string annotation may refer to.
+    """
+    while True:
+        inner = getattr(function, "__wrapped__", None)
+        if isinstance(function, functools.partial):
+            inner = function.func
+        elif inner is None and callable(function) and not hasattr(function, "__name__"):
+            inner = function.__call__
+        if inner is None:
+            break
+        function = inner
+    names = dict(getattr(function, "__globals__", ()))
+    free = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    for name, cell in zip(free, getattr(function, "__closure__", None) or ()):
         with contextlib.suppress(ValueError):     # empty, as its own name while it is decorated
             names[name] = cell.cell_contents
-    return names
+    return function, names
 
 
 class _Field(NamedTuple):
@@ -1992,7 +1994,6 @@ class _Field(NamedTuple):
     annotation: Any
     required: bool
     default: Any = ...                   # as good as none, since JSON has no Ellipsis to show
-    description: Optional[str] = None
 
 
 def _list_parameters(signature: Any, names: dict, context_type: type) -> tuple:
@@ -2019,24 +2020,27 @@ def _list_parameters(signature: Any, names: dict, context_type: type) -> tuple:
     return fields, rest, context_parameter
 
 
-def _build_arguments(plan: _Plan, fields: List[_Field], rest: Optional[_Field]) -> tuple:
+def _adapt_arguments(names: dict, fields: List[_Field], rest: Optional[_Field],
+                     documented: Dict[str, str]) -> tuple:
     """Return the schema of a function's arguments, and the function that binds them."""
-    schema, members = _build_members(plan, fields)
-    others = _build_shape(plan, Any)
+    plan = _Plan(names)
+    schema, members = _adapt_members(plan, fields, documented)
+    others = plan.adapt(Any)
     if rest is not None:
         with _within(rest.name):
-            others = _build_shape(plan, rest.annotation)
+            others = plan.adapt(rest.annotation)
         schema["additionalProperties"] = others.schema or True
     plan.settle(schema)
-    if others.plain and all(shape.plain for shape in members.values()):
+    if others.plain and all(member.plain for member in members.values()):
         return schema, _give_back
-    readers, read_other = {name: shape.read for name, shape in members.items()}, others.read
+    # The arguments are valid: what stays as it is needs no look.
+    loads = {name: _give_back if member.plain else member.load for name, member in members.items()}
 
     def bind(arguments: dict) -> dict:
         bound, name = {}, ""
         try:
             for name, value in arguments.items():
-                bound[name] = readers.get(name, read_other)(value)
+                bound[name] = loads.get(name, others.load)(value)
         except ValueError as error:
             raise ArgumentError(f"{_format_pointer((name,))}: {error}") from None
         return bound
@@ -2044,99 +2048,85 @@ def _build_arguments(plan: _Plan, fields: List[_Field], rest: Optional[_Field]) 
     return schema, bind
 
 
-def _build_output_schema(plan: _Plan, annotation: Any) -> Optional[dict]:
-    """Return the schema of what a function returns, or None if that is text or content."""
-    annotation = _evaluate(annotation, plan.names)
-    kinds = _list_kinds(annotation)
-    if not kinds or any(kind in (str, Any, object) for kind in kinds):
-        return None
-    try:
-        return plan.settle(_build_shape(plan, annotation).schema)
-    except _IsContent:
-        return None
+# ---- an annotation to its adapter: the schema, and beside it the way to Python
+
+def _give_back(value: Any) -> Any:
+    return value
 
 
-# ---- an annotation to its shape: the schema, and beside it the way to Python
+class Adapter(NamedTuple):
+    """The JSON Schema of an annotation, and the way from JSON to the values that it describes."""
+
+    schema: dict                         # never shared: a description may still be added to it
+    load: Callable[[Any], Any]           # TypeError or ValueError if a value does not fit
+    plain: bool                          # load gives back what it is given
+
+
+def adapt(annotation: Any, names: dict = {}, content_types: tuple = ()) -> Adapter:
+    """Return the Adapter of an annotation; its schema stands by itself, with "$defs" if need be.
+
+    `names` are what string annotations may refer to. `content_types` are empty for values that
+    come in; for those that go out, they are the classes that have no schema.
+    """
+    plan = _Plan(names, content_types)
+    adapter = plan.adapt(annotation)
+    plan.settle(adapter.schema)
+    return adapter
+
 
 class _IsContent(Exception):
     """A return annotation without a schema, and no fault: its values travel as content."""
-
-
-class _Shape(NamedTuple):
-    """The JSON Schema of an annotation, and the way from JSON to the values it describes."""
-
-    schema: dict                         # never shared: a description may still be added to it
-    convert: Callable[[Any], Any]        # TypeError or ValueError if a value does not fit
-    plain: bool                          # convert gives back what it is given
-
-    @property
-    def read(self) -> Callable[[Any], Any]:
-        """The conversion of values known to fit, which is free if they stay as they are."""
-        return _give_back if self.plain else self.convert
 
 
 class _Plan:
     """A schema under construction; the classes in it are described once, apart from their uses."""
 
     def __init__(self, names: dict, content_types: tuple = ()):
-        self.names = names                   # what string annotations may refer to
-        self.content_types = content_types   # () if the schema describes arguments
-        self.shapes: dict = {}               # class: its shape
+        self.names = names
+        self.content_types = content_types
+        self.adapters: dict = {}             # by class
         self.uses: dict = {}                 # class: the {"$ref": ...} at each place of it
 
-    def settle(self, root: dict) -> dict:
-        """Return `root` with the classes used once put in place, and the others in its "$defs"."""
-        definitions = {}
+    def adapt(self, annotation: Any) -> Adapter:
+        """Return the adapter of any annotation, with the metadata of Annotated in its schema."""
+        if isinstance(annotation, str):      # before Python 3.11, list["Node"] keeps it as it is
+            annotation = _evaluate(annotation, self.names)
+        bare, metadata = _unwrap(annotation)
+        if any(base in self.content_types for base in getattr(bare, "__mro__", ())):
+            raise _IsContent
+        build = _find_builder(bare)
+        if build is None:
+            advice = "; take base64 text in a str" if bare is bytes else ""
+            raise SignatureError(f"{_format_annotation(bare)} has no form in JSON{advice}")
+        adapter = build(self, bare)
+        for word in metadata:
+            if isinstance(word, (str, dict)):
+                adapter.schema.update({"description": word} if isinstance(word, str) else word)
+        return adapter
+
+    def settle(self, root: dict) -> None:
+        """Put the classes that are used once in their place, and the others in root's "$defs"."""
+        definitions: dict = {}
         for cls, uses in self.uses.items():
-            schema, name = self.shapes[cls].schema, cls.__name__
+            schema, name = self.adapters[cls].schema, cls.__name__
             while name in definitions:
                 name += "_"
             if len(uses) > 1:                # as always for a recursive class: it refers to itself
                 definitions[name] = schema
             for use in uses:
-                described = {**use, "$ref": f"#/$defs/{name}"}
-                if len(uses) == 1 or use is root:        # at the root MCP wants to see "type"
-                    del described["$ref"]
-                    described = {**schema, **described}
+                # At the root, MCP wants to see "type".
+                is_here = len(uses) == 1 or use is root
+                del use["$ref"]
+                described = dict(use)
                 use.clear()
-                use.update(described)
+                use.update({**schema, **described} if is_here
+                           else {"$ref": f"#/$defs/{name}", **described})
         if definitions:
             root["$defs"] = definitions
-        return root
-
-
-def _build_shape(plan: _Plan, annotation: Any) -> _Shape:
-    """Return the shape of any annotation, with the metadata of Annotated in its schema."""
-    if isinstance(annotation, str):          # before Python 3.11, list["Node"] keeps it as it is
-        annotation = _evaluate(annotation, plan.names)
-    bare, metadata = _unwrap(annotation)
-    if any(base in plan.content_types for base in getattr(bare, "__mro__", ())):
-        raise _IsContent(f"{_format_annotation(bare)} is content")
-    build = _find_builder(bare)
-    if build is None:
-        advice = "; take base64 text in a str" if bare is bytes else ""
-        raise SignatureError(f"{_format_annotation(bare)} has no form in JSON{advice}")
-    shape = build(plan, bare)
-    for word in metadata:
-        if isinstance(word, (str, dict)):
-            shape.schema.update(word if isinstance(word, dict) else {"description": word})
-    return shape
-
-
-def _give_back(value: Any) -> Any:
-    return value
 
 
 class _MismatchError(ValueError):
     """A value that an annotation does not mean; in a Union, another one may."""
-
-
-class _NoOptionError(ValueError):
-    """A value that no option of a Union takes, found out after some tries in all."""
-
-    def __init__(self, message: str, tries: int):
-        super().__init__(message)
-        self.tries = tries
 
 
 def _expect(kind: type, value: Any) -> Any:
@@ -2146,110 +2136,106 @@ def _expect(kind: type, value: Any) -> Any:
     return value
 
 
-def _build_scalar(plan: _Plan, kind: type) -> _Shape:
-    def convert(value: Any) -> Any:
+def _adapt_scalar(plan: _Plan, kind: type) -> Adapter:
+    def load(value: Any) -> Any:
         if kind is int and type(value) is float and value.is_integer():
             return int(value)                # JSON does not tell 3.0 from 3, but range() does
         return value if kind is float and type(value) is int else _expect(kind, value)
 
-    return _Shape({"type": _SCALARS[kind]}, convert, kind is not int)
+    return Adapter({"type": _SCALARS[kind]}, load, kind is not int)
 
 
-def _build_text(plan: _Plan, cls: type) -> _Shape:
-    """Return the shape of a class whose values travel as text, such as a date."""
+def _adapt_text(plan: _Plan, cls: type) -> Adapter:
     form, parse, _ = _find_text_type(cls)
 
-    def convert(value: Any) -> Any:
+    def load(value: Any) -> Any:
+        error = _MismatchError
         if type(value) is str:
+            error = ValueError
             with contextlib.suppress(ValueError, ArithmeticError):
                 return parse(cls, value)
-        kind = ValueError if type(value) is str else _MismatchError
-        raise kind(f"must have the format {form}, but is {_format_seen(value)}")
+        raise error(f"must have the format {form}, but is {_format_seen(value)}")
 
-    return _Shape({"type": "string", "format": form}, convert, False)
+    return Adapter({"type": "string", "format": form}, load, False)
 
 
-def _build_choice(plan: _Plan, bare: Any) -> _Shape:
-    """Return the shape of a Literal, or of an Enum by its values."""
+def _adapt_choice(plan: _Plan, bare: Any) -> Adapter:
+    """Return the adapter of a Literal, or of an Enum by its values."""
     choices = [(to_json_value(choice), choice) for choice in get_args(bare) or bare]
     kinds = {type(form) for form, _ in choices}
     schema = {"type": _SCALARS[kinds.pop()]} if len(kinds) == 1 and kinds <= _SCALARS.keys() else {}
     schema["enum"] = [form for form, _ in choices]
 
-    def convert(value: Any) -> Any:
+    def load(value: Any) -> Any:
         for form, choice in choices:
             if form == value and (form is value or bool not in (type(form), type(value))):
                 return choice
         raise _MismatchError(f"expected one of {schema['enum']}")
 
-    return _Shape(schema, convert, all(form is choice for form, choice in choices))
+    return Adapter(schema, load, all(form is choice for form, choice in choices))
 
 
-def _build_union(plan: _Plan, bare: Any) -> _Shape:
-    shapes = [_build_shape(plan, option) for option in get_args(bare)]
-    schemas = [shape.schema for shape in shapes]
-    is_flat = all(schema.keys() == {"type"} and isinstance(schema["type"], str)
-                  for schema in schemas)
-    schema = ({"type": list(dict.fromkeys(schema["type"] for schema in schemas))} if is_flat
-              else {"anyOf": schemas})
+def _adapt_union(plan: _Plan, bare: Any) -> Adapter:
+    options = [plan.adapt(option) for option in get_args(bare)]
+    schema: dict = {"anyOf": [option.schema for option in options]}
+    if all(one.keys() == {"type"} and isinstance(one["type"], str) for one in schema["anyOf"]):
+        schema = {"type": list(dict.fromkeys(one["type"] for one in schema["anyOf"]))}
 
-    def convert(value: Any) -> Any:
-        refusal, tries = None, 0
-        for shape in shapes:
+    def load(value: Any) -> Any:
+        refusal: Any = _MismatchError(f"expected {_format_annotation(bare)}")
+        tries = 0
+        for option in options:
             try:
-                return shape.convert(value)
+                return option.load(value)
             except _MismatchError:
                 continue
             except (TypeError, ValueError, LookupError) as error:
-                refusal = refusal or error   # what a type says of a value of its kind tells most
                 tries += getattr(error, "tries", 1)
+                if isinstance(refusal, _MismatchError):    # what a type says of a value of its
+                    refusal = ValueError(str(error))       # kind tells most
             if tries > MAX_TRIES:            # options with Unions in them try all that these do
                 break
-        if refusal is not None:
-            raise _NoOptionError(str(refusal), tries)
-        raise _MismatchError(f"expected {_format_annotation(bare)}")
+        refusal.tries = tries
+        raise refusal
 
-    return _Shape(schema, convert, all(shape.plain for shape in shapes))
+    return Adapter(schema, load, all(option.plain for option in options))
 
 
-def _build_array(plan: _Plan, bare: Any) -> _Shape:
-    """Return the shape of a list, set or tuple of any length, its items all of one kind."""
+def _adapt_array(plan: _Plan, bare: Any) -> Adapter:
+    """Return the adapter of a list, set or tuple of any length, its items all of one kind."""
     make = _ARRAYS[_find_origin(bare)]
-    item = _build_shape(plan, (*get_args(bare), Any)[0])
-    schema: dict = {"type": "array"}
-    if item.schema:
-        schema["items"] = item.schema
-    if make in (set, frozenset):
-        schema["uniqueItems"] = True
+    is_set = make in (set, frozenset)
+    item = plan.adapt((*get_args(bare), Any)[0])
+    schema = {"type": "array", **({"items": item.schema} if item.schema else {}),
+              **({"uniqueItems": True} if is_set else {})}
 
-    def convert(value: Any) -> Any:
-        items = list(map(item.convert, _expect(list, value)))
+    def load(value: Any) -> Any:
+        items = list(map(item.load, _expect(list, value)))
         # A set of n numbers with the same hash takes n * n steps.
-        if make in (set, frozenset) and items and max(
-                Counter(map(hash, items)).values()) > MAX_HASHED_ALIKE:
+        if is_set and max(Counter(map(hash, items)).values(), default=0) > MAX_HASHED_ALIKE:
             raise ValueError(f"more than {MAX_HASHED_ALIKE} of the items have the same hash")
         return make(items)
 
-    return _Shape(schema, convert, make is list and item.plain)
+    return Adapter(schema, load, make is list and item.plain)
 
 
-def _build_tuple(plan: _Plan, bare: Any) -> _Shape:
+def _adapt_tuple(plan: _Plan, bare: Any) -> Adapter:
     kinds = get_args(bare)
     if not kinds or kinds[-1] is ...:
-        return _build_array(plan, bare)
-    items = [_build_shape(plan, kind) for kind in kinds]
+        return _adapt_array(plan, bare)
+    items = [plan.adapt(kind) for kind in kinds]
 
-    def convert(value: Any) -> tuple:
+    def load(value: Any) -> tuple:
         if len(_expect(list, value)) != len(items):
             raise _MismatchError(f"expected {len(items)} items, not {len(value)}")
-        return tuple(item.convert(member) for item, member in zip(items, value))
+        return tuple(item.load(member) for item, member in zip(items, value))
 
-    return _Shape({"type": "array", "prefixItems": [item.schema for item in items],
-                   "minItems": len(items), "maxItems": len(items)}, convert, False)
+    return Adapter({"type": "array", "prefixItems": [item.schema for item in items],
+                    "minItems": len(items), "maxItems": len(items)}, load, False)
 
 
-def _build_mapping(plan: _Plan, bare: Any) -> _Shape:
-    key, item = (_build_shape(plan, part) for part in get_args(bare) or (Any, Any))
+def _adapt_mapping(plan: _Plan, bare: Any) -> Adapter:
+    key, item = map(plan.adapt, get_args(bare) or (Any, Any))
     if key.schema.get("type", "string") != "string":
         raise SignatureError(f"{_format_annotation(bare)} has keys that are no strings")
     schema: dict = {"type": "object"}
@@ -2257,44 +2243,42 @@ def _build_mapping(plan: _Plan, bare: Any) -> _Shape:
         schema["propertyNames"] = key.schema
     schema["additionalProperties"] = item.schema or True
 
-    def convert(value: Any) -> dict:
+    def load(value: Any) -> dict:
         members = _expect(dict, value).items()
-        return {key.convert(name): item.convert(member) for name, member in members}
+        return {key.load(name): item.load(member) for name, member in members}
 
-    return _Shape(schema, convert, key.plain and item.plain)
+    return Adapter(schema, load, key.plain and item.plain)
 
 
-def _build_record(plan: _Plan, cls: type) -> _Shape:
-    """Return the shape of a class with fields: a reference, until the plan is settled."""
+def _adapt_record(plan: _Plan, cls: Any) -> Adapter:
+    """Return the adapter of a class with fields: a reference, until the plan is settled."""
     use = {"$ref": None}
     uses = plan.uses.setdefault(cls, [])
     uses.append(use)
     if len(uses) == 1:                       # once: its own fields may lead back here
-        plan.shapes[cls] = _build_object(plan, cls)
-    plain = cls in plan.shapes and plan.shapes[cls].plain
-    return _Shape(use, lambda value: plan.shapes[cls].convert(value), plain)
+        schema, members = _adapt_members(plan, _list_fields(plan, cls))
+        make = dict if issubclass(cls, dict) else cls    # a TypedDict is a dict once it is made
+        required = frozenset(schema.get("required", ()))
+        # Scalars first: they tell the classes of a union apart before any nesting is looked into,
+        # which would otherwise be searched again for each class at each depth.
+        order = sorted(members, key=lambda name: (
+            members[name].schema.get("type") not in _SCALARS.values()))
+
+        def load(value: Any) -> Any:
+            if not required <= _expect(dict, value).keys() <= members.keys():
+                raise _MismatchError(f"expected the members of {cls.__name__}")
+            return make(**{name: members[name].load(value[name])
+                           for name in order if name in value})
+
+        plain = make is dict and all(member.plain for member in members.values())
+        plan.adapters[cls] = Adapter(schema, load, plain)
+    plain = cls in plan.adapters and plan.adapters[cls].plain
+    return Adapter(use, lambda value: plan.adapters[cls].load(value), plain)
 
 
-def _build_object(plan: _Plan, cls: Any) -> _Shape:
-    list_fields = next(_RECORDS[mark] for mark in _RECORDS if hasattr(cls, mark))
-    schema, members = _build_members(plan, list_fields(plan, cls))
-    make = dict if issubclass(cls, dict) else cls        # a TypedDict is a dict once it is made
-    required = frozenset(schema.get("required", ()))
-    # Scalars first: they tell the classes of a union apart before any nesting is looked into, which
-    # would otherwise be searched again for each class at each depth.
-    order = sorted(members, key=lambda name: (
-        members[name].schema.get("type") not in _SCALARS.values()))
-
-    def convert(value: Any) -> Any:
-        if not required <= _expect(dict, value).keys() <= members.keys():
-            raise _MismatchError(f"expected the members of {cls.__name__}")
-        return make(**{name: members[name].convert(value[name]) for name in order if name in value})
-
-    return _Shape(schema, convert, make is dict and all(one.plain for one in members.values()))
-
-
-def _build_members(plan: _Plan, fields: List[_Field]) -> Tuple[dict, Dict[str, _Shape]]:
-    """Return the schema of an object with these fields alone, and the shape of each.
+def _adapt_members(plan: _Plan, fields: List[_Field],
+                   documented: Dict[str, str] = {}) -> Tuple[dict, Dict[str, Adapter]]:
+    """Return the schema of an object with these fields alone, and the adapter of each.
 
     A field shows a default that its own schema accepts. So `tag: str = None` may be left out but
     not be null; that takes an Optional[str].
@@ -2302,81 +2286,46 @@ def _build_members(plan: _Plan, fields: List[_Field]) -> Tuple[dict, Dict[str, _
     members = {}
     for field in fields:
         with _within(field.name):
-            shape = members[field.name] = _build_shape(plan, field.annotation)
-            description = shape.schema.pop("description", field.description)
+            member = members[field.name] = plan.adapt(field.annotation)
+            description = member.schema.pop("description", documented.get(field.name))
             with contextlib.suppress(TypeError, ValueError, LookupError):
                 default = to_json_value(field.default)
-                shape.convert(default)
-                shape.schema.setdefault("default", default)
+                member.load(default)
+                member.schema.setdefault("default", default)
             if description:
-                shape.schema["description"] = description
-    schema: dict = {"type": "object",
-                    "properties": {name: shape.schema for name, shape in members.items()}}
+                member.schema["description"] = description
+    properties = {name: member.schema for name, member in members.items()}
     required = [field.name for field in fields if field.required]
-    if required:
-        schema["required"] = required
-    schema["additionalProperties"] = False
-    return schema, members
+    return {"type": "object", "properties": properties,
+            **({"required": required} if required else {}), "additionalProperties": False}, members
 
 
-def _list_typed_dict_fields(plan: _Plan, cls: Any) -> List[_Field]:
-    fields = []
-    for name, annotation in _read_class_hints(cls, plan.names).items():
-        forms = [_name_form(word) for word in _unwrap(annotation)[1]]
-        required = "Required" in forms or name in cls.__required_keys__
-        fields.append(_Field(name, annotation, required and "NotRequired" not in forms))
-    return fields
-
-
-def _list_named_tuple_fields(plan: _Plan, cls: Any) -> List[_Field]:
-    hints, defaults = _read_class_hints(cls, plan.names), cls._field_defaults
-    return [_Field(name, hints.get(name, Any), name not in defaults, defaults.get(name, ...))
-            for name in cls._fields]
-
-
-def _list_dataclass_fields(plan: _Plan, cls: Any) -> List[_Field]:
+def _list_fields(plan: _Plan, cls: Any) -> List[_Field]:
+    """Return the fields of a TypedDict, NamedTuple or dataclass."""
+    hints = _read_hints(cls, plan.names)
+    if hasattr(cls, "__required_keys__"):
+        fields = []
+        for name, hint in hints.items():     # postponed qualifiers are not in __required_keys__
+            forms = set(map(_name_form, _unwrap(hint)[1]))
+            fields.append(_Field(name, hint, "Required" in forms or (
+                name in cls.__required_keys__ and "NotRequired" not in forms)))
+        return fields
+    if hasattr(cls, "_field_defaults"):
+        return [_Field(name, hints.get(name, Any), name not in cls._field_defaults,
+                       cls._field_defaults.get(name, ...)) for name in cls._fields]
     import dataclasses
-    hints, fields = _read_class_hints(cls, plan.names), []
-    for field in dataclasses.fields(cls):
-        if field.init or plan.content_types:     # one that __init__ does not take is only given
-            required = field.default is field.default_factory      # both are MISSING
-            default = ... if field.default is dataclasses.MISSING else field.default
-            fields.append(_Field(field.name, hints[field.name], required, default))
-    return fields
-
-
-_SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
-_ARRAYS = {                              # what is annotated: what a JSON array becomes
-    **dict.fromkeys((list, Iterable, Collection, Sequence, MutableSequence), list),
-    **dict.fromkeys((set, Set, MutableSet), set), frozenset: frozenset, tuple: tuple}
-_BUILDERS: Dict[Any, Callable] = {       # what _find_origin finds: the builder of its shape
-    **dict.fromkeys((Any, object), lambda plan, bare: _Shape({}, _give_back, True)),
-    **dict.fromkeys(_SCALARS, _build_scalar),
-    "Literal": _build_choice,
-    **dict.fromkeys(("Union", "UnionType"), _build_union),
-    **dict.fromkeys(_ARRAYS, _build_array),
-    tuple: _build_tuple,
-    **dict.fromkeys((dict, Mapping, MutableMapping), _build_mapping)}
-_RECORDS = {                             # the mark of a class with fields: what lists them
-    "__required_keys__": _list_typed_dict_fields, "_field_defaults": _list_named_tuple_fields,
-    "__dataclass_fields__": _list_dataclass_fields}
-
-
-def _find_builder(bare: Any) -> Optional[Callable]:
-    """Return the function that builds the shape of a bare annotation, or None."""
-    origin = _find_origin(bare)
-    if isinstance(origin, Hashable) and origin in _BUILDERS:
-        return _BUILDERS[origin]
-    if not _is_class(bare):
-        return None
-    if issubclass(bare, enum.Enum):
-        return _build_choice
-    if _find_text_type(bare) is not None:
-        return _build_text
-    return _build_record if any(hasattr(bare, mark) for mark in _RECORDS) else None
+    return [_Field(field.name, hints[field.name],
+                   field.default is field.default_factory,       # both are MISSING
+                   ... if field.default is dataclasses.MISSING else field.default)
+            for field in dataclasses.fields(cls)
+            if field.init or plan.content_types]     # one that __init__ does not take only goes out
 
 
 # ---- classes whose values travel as text
+
+_DURATION = (r"(?a)([+-]?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?"
+             r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
 
 def _parse_time(cls: Any, text: str) -> Any:
     # Before Python 3.11 fromisoformat knows no Z, and fractions of 3 or 6 digits only.
@@ -2391,10 +2340,6 @@ def _parse_decimal(cls: Any, text: str) -> Any:
     return number
 
 
-_DURATION = (r"(?a)([+-]?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?"
-             r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
-
-
 def _parse_duration(cls: Any, text: str) -> Any:
     match = re.fullmatch(_DURATION, text)
     if match is None:
@@ -2406,13 +2351,8 @@ def _parse_duration(cls: Any, text: str) -> Any:
 
 def _format_duration(value: Any) -> str:
     sign, value = ("-", -value) if value.days < 0 else ("", value)
-    minutes, seconds = divmod(value.seconds, 60)
-    fraction = f"{value.microseconds:06}".rstrip("0")
-    units = {"H": minutes // 60, "M": minutes % 60,
-             "S": f"{seconds}.{fraction}" if fraction else seconds}
-    within = "".join(f"{count}{unit}" for unit, count in units.items() if count)
-    days = f"{value.days}D" if value.days else ""
-    return f"{sign}P{days}T{within}" if within else f"{sign}P{days or 'T0S'}"
+    fraction = f".{value.microseconds:06}".rstrip("0") if value.microseconds else ""
+    return f"{sign}P{value.days}DT{value.seconds}{fraction}S"
 
 
 # A class to the `format` of its values as text, and both ways. By module and name, since most
@@ -2424,20 +2364,112 @@ _TEXT_TYPES: Dict[str, Tuple[str, Callable, Callable]] = {
     "decimal.Decimal": ("decimal", _parse_decimal, str),
     **{name: (form, lambda cls, text: cls(text), str) for name, form in (
         ("uuid.UUID", "uuid"), ("pathlib.PurePath", "path"),
-        *((f"ipaddress.IPv{version}{kind}", f"ipv{version}{suffix}") for version in (4, 6)
-          for kind, suffix in (("Address", ""), ("Interface", "interface"),
-                               ("Network", "network"))))},
+        *((f"ipaddress.IPv{version}{kind}", f"ipv{version}{kind.replace('Address', '').lower()}")
+          for version in (4, 6) for kind in ("Address", "Interface", "Network")))},
 }
 
 
 def _find_text_type(cls: type) -> Optional[Tuple[str, Callable, Callable]]:
     """Return the row of the first class that `cls` is or extends, None if there is none."""
-    for base in cls.__mro__:
-        # pathlib is a package in some versions of Python, and its classes live inside.
-        row = _TEXT_TYPES.get(f"{base.__module__.partition('.')[0]}.{base.__qualname__}")
-        if row is not None:
-            return row
-    return None
+    # pathlib is a package in some versions of Python, and its classes live inside.
+    rows = (_TEXT_TYPES.get(f"{base.__module__.partition('.')[0]}.{base.__qualname__}")
+            for base in cls.__mro__)
+    return next(filter(None, rows), None)
+
+
+# ---- a Python value to its JSON value
+
+def to_json_value(value: Any) -> Any:
+    """Return `value` in JSON's own types, or raise TypeError or ValueError if it has no form.
+
+    Dataclasses and NamedTuples become objects, tuples and sets arrays, Enum members their values.
+    What is made of JSON's types already may come back as it is.
+    """
+    kind = type(value)
+    dump = _DUMPS.get(kind) or _find_class(kind)[1]
+    if dump is None:
+        raise TypeError(f"{kind.__name__} has no form in JSON")
+    return dump(value)
+
+
+def _dump_number(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} has no form in JSON")
+    return value
+
+
+def _dump_array(items: Any) -> list:
+    if type(items) is list and _ATOMS.issuperset(map(type, items)):
+        return items
+    return [to_json_value(item) for item in items]
+
+
+def _dump_object(members: Any) -> dict:
+    if {str}.issuperset(map(type, members)) and _ATOMS.issuperset(map(type, members.values())):
+        return members if type(members) is dict else dict(members)
+    dumped = {}
+    for key, member in members.items():
+        name = to_json_value(key)
+        if isinstance(name, (list, dict)):
+            raise TypeError(f"{key!r:.80} cannot name a member of a JSON object")
+        # 1 is "1", None is "null"
+        dumped[name if isinstance(name, str) else json.dumps(name)] = to_json_value(member)
+    return dumped
+
+
+def _dump_dataclass(value: Any) -> dict:
+    import dataclasses
+    return {field.name: to_json_value(getattr(value, field.name))
+            for field in dataclasses.fields(value)}
+
+
+_ATOMS = frozenset((str, int, bool, type(None)))
+_DUMPS: Dict[type, Callable] = {
+    **dict.fromkeys(_ATOMS, _give_back), float: _dump_number, dict: _dump_object,
+    **dict.fromkeys((list, tuple, set, frozenset), _dump_array)}
+
+
+# ---- which kind of type is adapted how
+
+_SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_ARRAYS = {                              # what is annotated: what a JSON array becomes
+    **dict.fromkeys((list, Iterable, Collection, Sequence, MutableSequence), list),
+    **dict.fromkeys((set, Set, MutableSet), set), frozenset: frozenset, tuple: tuple}
+_BUILDERS: Dict[Any, Callable] = {       # what _find_origin finds: the builder of its adapter
+    **dict.fromkeys((Any, object), lambda plan, bare: Adapter({}, _give_back, True)),
+    **dict.fromkeys(_SCALARS, _adapt_scalar),
+    "Literal": _adapt_choice,
+    **dict.fromkeys(("Union", "UnionType"), _adapt_union),
+    **dict.fromkeys(_ARRAYS, _adapt_array),
+    tuple: _adapt_tuple,
+    **dict.fromkeys((dict, Mapping, MutableMapping), _adapt_mapping)}
+# The first row that a class fits, since an IntEnum is an Enum before it is an int: the builder of
+# its adapter, and the way from its instances to JSON.
+_CLASSES: Tuple[Tuple[Callable, Optional[Callable], Optional[Callable]], ...] = (
+    (lambda cls: issubclass(cls, enum.Enum), _adapt_choice,
+     lambda member: to_json_value(member.value)),
+    (_find_text_type, _adapt_text, lambda value: _find_text_type(type(value))[2](value)),
+    (lambda cls: hasattr(cls, "__dataclass_fields__"), _adapt_record, _dump_dataclass),
+    (lambda cls: hasattr(cls, "_field_defaults"), _adapt_record,
+     lambda value: _dump_object(value._asdict())),
+    (lambda cls: hasattr(cls, "__required_keys__"), _adapt_record, None),
+    (lambda cls: issubclass(cls, Mapping), None, _dump_object),
+    (lambda cls: issubclass(cls, (list, tuple, Set)), None, _dump_array),
+    (lambda cls: issubclass(cls, float), None, _dump_number),
+    (lambda cls: issubclass(cls, (str, int)), None, _give_back),
+    (lambda cls: True, None, None))
+
+
+def _find_class(cls: type) -> tuple:
+    return next(row[1:] for row in _CLASSES if row[0](cls))
+
+
+def _find_builder(bare: Any) -> Optional[Callable]:
+    """Return the function that builds the adapter of a bare annotation, or None."""
+    origin = _find_origin(bare)
+    if isinstance(origin, Hashable) and origin in _BUILDERS:
+        return _BUILDERS[origin]
+    return _find_class(bare)[0] if _is_class(bare) else None
 
 
 # ---- annotations taken apart
@@ -2476,7 +2508,7 @@ def _unwrap(annotation: Any) -> Tuple[Any, list]:
 def _list_kinds(annotation: Any) -> list:
     """Return what an annotation allows besides None: the members of a Union, or itself alone."""
     bare, _ = _unwrap(annotation)
-    options = get_args(bare) if _find_builder(bare) is _build_union else (bare,)
+    options = get_args(bare) if _find_builder(bare) is _adapt_union else (bare,)
     return [_unwrap(option)[0] for option in options if option is not type(None)]
 
 
@@ -2486,18 +2518,21 @@ def _evaluate(annotation: Any, names: dict) -> Any:
     if annotation is inspect.Parameter.empty:
         return Any
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
-    return _read_hints(holder, names, annotation)["it"]
+    return _read_hints(holder, names)["it"]
 
 
-def _read_class_hints(cls: Any, names: dict) -> dict:
-    """Return the annotations of a class, by its own module, or by what the function sees."""
-    with contextlib.suppress(Exception):
-        return get_type_hints(cls, include_extras=True)
-    return _read_hints(cls, {**names, cls.__name__: cls}, cls)
+def _read_hints(owner: Any, names: dict) -> dict:
+    """Return the annotations of a class, by its own module or else by `names`, or of a holder.
 
-
-def _read_hints(owner: Any, names: dict, wanted: Any) -> dict:
-    """Return annotations; the SignatureError of one that cannot be evaluated says what to write."""
+    The SignatureError for one that cannot be evaluated says what to write.
+    """
+    wanted = owner
+    if isinstance(owner, type):
+        names = {**names, owner.__name__: owner}
+        with contextlib.suppress(Exception):
+            return get_type_hints(owner, include_extras=True)
+    else:
+        wanted = owner.__annotations__["it"]
     try:
         return get_type_hints(owner, names, names, include_extras=True)
     except Exception as error:           # a string annotation is code, and can raise anything
@@ -2516,72 +2551,6 @@ def _format_annotation(annotation: Any) -> str:
     if isinstance(annotation, str):
         return annotation
     return annotation.__name__ if _is_class(annotation) else repr(annotation).replace("typing.", "")
-
-
-# ---- a Python value to its JSON value
-
-def to_json_value(value: Any) -> Any:
-    """Return `value` in JSON's own types, or raise TypeError or ValueError if it has no form.
-
-    Dataclasses and NamedTuples become objects, tuples and sets arrays, Enum members their values.
-    What is made of JSON's types already may come back as it is.
-    """
-    kind = type(value)
-    return (_FORMATTERS.get(kind) or _find_formatter(kind))(value)
-
-
-def _find_formatter(kind: type) -> Callable[[Any], Any]:
-    """Return the function that formats instances of a class which has no row in _FORMATTERS."""
-    for is_kind, format_value in _FORMATTERS_BY_TRAIT:
-        if is_kind(kind):
-            return format_value
-    raise TypeError(f"{kind.__name__} has no form in JSON")
-
-
-def _format_number(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"{value} has no form in JSON")
-    return value
-
-
-def _format_array(items: Any) -> list:
-    if type(items) is list and _ATOMS.issuperset(map(type, items)):
-        return items
-    return [to_json_value(item) for item in items]
-
-
-def _format_object(members: Any) -> dict:
-    if {str}.issuperset(map(type, members)) and _ATOMS.issuperset(map(type, members.values())):
-        return members if type(members) is dict else dict(members)
-    return {_format_member_name(name): to_json_value(one) for name, one in members.items()}
-
-
-def _format_member_name(key: Any) -> str:
-    name = to_json_value(key)
-    if isinstance(name, (list, dict)):
-        raise TypeError(f"{key!r:.80} cannot name a member of a JSON object")
-    return name if isinstance(name, str) else json.dumps(name)      # 1 is "1", None is "null"
-
-
-def _format_dataclass(value: Any) -> dict:
-    import dataclasses
-    return {field.name: to_json_value(getattr(value, field.name))
-            for field in dataclasses.fields(value)}
-
-
-_ATOMS = frozenset((str, int, bool, type(None)))
-_FORMATTERS: Dict[type, Callable] = {
-    **dict.fromkeys(_ATOMS, _give_back), float: _format_number, dict: _format_object,
-    **dict.fromkeys((list, tuple, set, frozenset), _format_array)}
-_FORMATTERS_BY_TRAIT: tuple = (  # the first that a class has: an IntEnum is an Enum before an int
-    (lambda kind: issubclass(kind, enum.Enum), lambda member: to_json_value(member.value)),
-    (_find_text_type, lambda value: _find_text_type(type(value))[2](value)),
-    (lambda kind: hasattr(kind, "__dataclass_fields__"), _format_dataclass),
-    (lambda kind: hasattr(kind, "_field_defaults"), lambda value: _format_object(value._asdict())),
-    (lambda kind: issubclass(kind, Mapping), _format_object),
-    (lambda kind: issubclass(kind, (list, tuple, Set)), _format_array),
-    (lambda kind: issubclass(kind, float), _format_number),
-    (lambda kind: issubclass(kind, (str, int)), _give_back))
 
 
 # ---- a docstring to its description, and to those of the parameters
@@ -2634,10 +2603,20 @@ def find_header_parameters(schema: Any) -> HeaderParameters:
             waiting += [(None, member) for member in part]
         if not isinstance(part, dict):
             continue
-        if "x-mcp-header" in part and not isinstance(part["x-mcp-header"], dict):
-            name = _check_header_parameter(path, part)
-            if name.lower() in map(str.lower, found.values()):
-                raise SchemaError(f"x-mcp-header {shorten(name)} is used twice")
+        name, kind = part.get("x-mcp-header", {}), part.get("type", "anything")
+        if not isinstance(name, dict):
+            fault = ""
+            if not path:
+                fault = "is not on a property that only `properties` lead to"
+            elif not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
+                fault = f"of {'.'.join(path)} is no header name"
+            elif kind not in ("string", "integer", "boolean"):
+                fault = (f"is on {'.'.join(path)}, which is no string, integer or boolean but "
+                         + shorten(kind))
+            elif name.lower() in map(str.lower, found.values()):
+                fault = "is used twice"
+            if fault:
+                raise SchemaError(f"x-mcp-header {shorten(name)} {fault}")
             found[path] = name
         for keyword, member in part.items():
             if keyword == "properties" and isinstance(member, dict):
@@ -2648,48 +2627,27 @@ def find_header_parameters(schema: Any) -> HeaderParameters:
     return found
 
 
-def _check_header_parameter(path: Optional[Tuple[str, ...]], schema: dict) -> str:
-    """Return the header's name that a property asks for, or raise SchemaError."""
-    name = schema["x-mcp-header"]
-    if not path:
-        raise SchemaError(f"x-mcp-header {shorten(name)} is not on a property that only "
-                          "`properties` lead to")
-    if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
-        raise SchemaError(f"x-mcp-header {shorten(name)} of {'.'.join(path)} is no header name")
-    if schema.get("type") not in ("string", "integer", "boolean"):
-        raise SchemaError(f"x-mcp-header {name} is on {'.'.join(path)}, which is no string, "
-                          f"integer or boolean but {shorten(schema.get('type', 'anything'))}")
-    return name
-
-
-def find_at_path(arguments: Any, path: Tuple[str, ...]) -> Any:
-    """Return the argument at a path of properties, None if there is none."""
+def _find_parameter(arguments: Any, path: Tuple[str, ...]) -> Tuple[Any, Optional[str]]:
+    """Return the argument at a path of properties and its header's text; None for what is not."""
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, dict) else None
-    return arguments
-
-
-def format_parameter(value: Any) -> Optional[str]:
-    """Return an argument as its header says it, None if no header may."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value) if abs(value) <= MAX_SAFE_INTEGER else None
-    return value if isinstance(value, str) else None
+    if isinstance(arguments, bool):
+        return arguments, "true" if arguments else "false"
+    if isinstance(arguments, int):
+        return arguments, str(arguments) if abs(arguments) <= MAX_SAFE_INTEGER else None
+    return arguments, arguments if isinstance(arguments, str) else None
 
 
 def build_parameter_headers(parameters: HeaderParameters, arguments: Any) -> Dict[str, str]:
     """Return the `Mcp-Param-*` headers of a call; raises UsageError for what none can carry."""
     headers = {}
     for path, name in parameters.items():
-        value = find_at_path(arguments, path)
-        if value is None:
-            continue
-        text = format_parameter(value)
-        if text is None:
+        value, text = _find_parameter(arguments, path)
+        if text is not None:
+            headers[f"Mcp-Param-{name}"] = format_header_value(text)
+        elif value is not None:
             raise UsageError(f"{'.'.join(path)} goes into a header, so it must be a string, a "
                              f"boolean or a 53-bit integer, but is {shorten(value)}")
-        headers[f"Mcp-Param-{name}"] = format_header_value(text)
     return headers
 
 
@@ -2698,9 +2656,9 @@ def check_parameter_headers(parameters: HeaderParameters, arguments: dict,
     """Raise MCPError (-32020) unless the `Mcp-Param-*` headers say what the arguments say."""
     for path, name in parameters.items():
         header = headers.get(f"mcp-param-{name.lower()}")
-        value = find_at_path(arguments, path)
+        value, wanted = _find_parameter(arguments, path)
         text = None if header is None else parse_header_value(header)
-        is_same = text is not None and text == format_parameter(value)
+        is_same = text is not None and text == wanted
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             number = re.fullmatch(r"(-?\d{1,16})(\.0+)?", text or "", re.ASCII)
             is_same = number is not None and int(number[1]) == value      # 42.0 is 42
@@ -2751,12 +2709,10 @@ def find_types(schema: Any, root: Any) -> set:
         if isinstance(reference, str) and reference not in seen:
             seen.add(reference)
             waiting.append(find_object(root, "$defs").get(reference.partition("#/$defs/")[2]))
-        for keyword in ("anyOf", "oneOf"):
-            waiting += find_list(part.get(keyword))
+        waiting += find_list(part.get("anyOf")) + find_list(part.get("oneOf"))
         names = part.get("type")
         if names is not None:
-            names = names if isinstance(names, list) else [names]
-            found |= {name for name in names if isinstance(name, str)}
+            found |= {name for name in find_list(names) or [names] if isinstance(name, str)}
         else:
             values = part.get("enum", [part["const"]] if "const" in part else [])
             found |= {"string" if isinstance(value, str) else "other" for value
@@ -3623,9 +3579,7 @@ def build_form(schema: Any) -> Tuple[dict, Callable[[Any], Any]]:
     if schema is None:
         schema = {"type": "object", "properties": {}}
     elif not isinstance(schema, dict):
-        plan = _Plan({})
-        shape = _build_shape(plan, schema)
-        whole, convert = plan.settle(shape.schema), shape.read
+        whole, convert, _ = adapt(schema)
         schema = {name: whole[name] for name in ("type", "properties", "required")
                   if name in whole}
         for member in schema.get("properties", {}).values():
