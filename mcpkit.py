@@ -13237,8 +13237,8 @@ def parse_config(data: bytes, source: str, folder: str = "") -> Dict[str, Any]:
     for members in SERVER_MEMBERS:
         part = config
         for member in members:
-            part = part.get(member.format(folder=folder)) if isinstance(part, dict) else None
-        servers = {**(part if isinstance(part, dict) else {}), **servers}
+            part = find_object(part, member.format(folder=folder))
+        servers = {**part, **servers}
     return servers
 
 
@@ -13258,29 +13258,35 @@ def blank_comments(text: str) -> str:
 def resolve_server(name: str, entry: Any, source: str,
                    find_variable: Callable[[str], Optional[str]]) -> ServerEntry:
     """Return how a server in a file is reached; UsageError, without values, where it cannot be."""
+    hidden: Dict[str, str] = {}
     try:
-        kind, hidden = find_kind(entry), {}
+        kind = find_kind(entry)
         check_variables(entry, find_variable)
-        parts = {member: read_texts(fill_in(entry[member], find_variable, hidden), shapes, member)
-                 for member, shapes in ENTRY_MEMBERS.items() if entry.get(member) is not None}
-        target = _build_target[kind](parts)
-        for header, value in parts.get("headers", {}).items():
+        parts = {member: read_texts(entry[member], types, member, find_variable, hidden)
+                 for member, types in ENTRY_MEMBERS.items() if entry.get(member) is not None}
+        headers, env = parts.get("headers", {}), parts.get("env", {})
+        target: Union[str, List[str]] = ""
+        if kind == "http":
+            target = next((parts[name] for name in URL_MEMBERS if name in parts), "")
+            if not is_http_url(target):
+                raise UsageError("has a url that is no http or https URL")
+        else:
+            command = parts.get("command") or ""
+            target = [*([command] if isinstance(command, str) else command),
+                      *parts.get("args", [])]
+            if not target[0]:
+                raise UsageError("has an empty command")
+        for header, value in headers.items():
             check_header(header, value)
     except UsageError as error:
         raise UsageError(f"{source}: the server {shorten(name)} {error}") from None
-    hidden.update(dict.fromkeys((*parts.get("env", {}).values(),
-                                  *parts.get("headers", {}).values()), "***"))
-    hidden.update(hide_target(target, name))
-    return ServerEntry(target, parts.get("headers", {}), parts.get("env", {}), parts.get("cwd"),
-                       hidden)
-
-
-def hide_target(target: Union[str, List[str]], name: str) -> Dict[str, str]:
-    """Return what to hide of a server's target: a program's mere name is no secret."""
-    if not isinstance(target, str):
-        return {words: name for words in (target[0], " ".join(target)) if " " in words}
-    path = "/" + target.partition("://")[2].partition("/")[2]
-    return {path: "***", path.partition("?")[0]: "***", target: name}
+    hidden.update(dict.fromkeys((*env.values(), *headers.values()), "***"))
+    if isinstance(target, str):
+        path = "/" + target.partition("://")[2].partition("/")[2]
+        hidden.update({path: "***", path.partition("?")[0]: "***", target: name})
+    else:                                         # a program's mere name is no secret
+        hidden.update({words: name for words in (target[0], " ".join(target)) if " " in words})
+    return ServerEntry(target, headers, env, parts.get("cwd"), hidden)
 
 
 def find_kind(entry: Any) -> str:
@@ -13305,35 +13311,33 @@ ENTRY_MEMBERS = {"command": (str, list), "args": (list,), "env": (dict,), "cwd":
 _MEMBER_TYPES = {str: "a text", list: "a list of texts", dict: "an object of texts"}
 
 
-def read_texts(value: Any, shapes: tuple, member: str) -> Any:
-    """Return a member as texts: numbers and booleans are written out, null members left out."""
-    if str in shapes and isinstance(value, (str, int, float)):
-        return value if isinstance(value, str) else json.dumps(value)
-    if list in shapes and isinstance(value, list):
-        return [read_texts(part, (str,), member) for part in value]
-    if dict in shapes and isinstance(value, dict):
-        return {name: read_texts(part, (str,), member) for name, part in value.items()
-                if part is not None}
+def read_texts(value: Any, types: tuple, member: str,
+               find_variable: Callable[[str], Optional[str]], hidden: Dict[str, str]) -> Any:
+    """Return a member as texts: numbers and booleans are written out, null members left out.
+
+    ${NAME}, ${env:NAME} and ${NAME:-default} are replaced; what came from a variable is noted in
+    `hidden`. See check_variables for one that is not set.
+    """
+    def replace(match: Any) -> str:
+        name, has_default, default = match.group(1).partition(":-")
+        found = find_variable(name) or ""
+        if has_default and not found:
+            return default
+        hidden[found] = match.group()
+        return found
+
+    if str in types and isinstance(value, (str, int, float)):
+        return re.sub(_VARIABLE, replace, value) if isinstance(value, str) else json.dumps(value)
+    inner = functools.partial(read_texts, types=(str,), member=member,
+                              find_variable=find_variable, hidden=hidden)
+    if list in types and isinstance(value, list):
+        return list(map(inner, value))
+    if dict in types and isinstance(value, dict):
+        return {name: inner(part) for name, part in value.items() if part is not None}
     raise UsageError(f"has a member {member} that is not "
-                     + " or ".join(_MEMBER_TYPES[shape] for shape in shapes))
+                     + " or ".join(_MEMBER_TYPES[kind] for kind in types))
 
 
-def _build_command(parts: Dict[str, Any]) -> List[str]:
-    command = parts.get("command") or ""
-    command = [*([command] if isinstance(command, str) else command), *parts.get("args", [])]
-    if not command[0]:
-        raise UsageError("has an empty command")
-    return command
-
-
-def _build_url(parts: Dict[str, Any]) -> str:
-    url = next((parts[name] for name in URL_MEMBERS if name in parts), "")
-    if not is_http_url(url):
-        raise UsageError("has a url that is no http or https URL")
-    return url
-
-
-_build_target: Dict[str, Callable] = {"stdio": _build_command, "http": _build_url}
 _VARIABLE = r"\$\{(?:env:)?((?:(?!\$\{)[^}])*)\}"
 
 
@@ -13346,30 +13350,6 @@ def check_variables(entry: dict, find_variable: Callable[[str], Optional[str]]) 
         several = len(missing) > 1
         raise UsageError(f"needs the variable{'s' if several else ''} {' and '.join(missing)}, "
                          f"which {'are' if several else 'is'} not set")
-
-
-def fill_in(value: Any, find_variable: Callable[[str], Optional[str]],
-            hidden: Dict[str, str]) -> Any:
-    """Return a value whose texts have ${NAME}, ${env:NAME} and ${NAME:-default} replaced.
-
-    What came from a variable is noted in `hidden`. See check_variables for one that is not set.
-    """
-    if isinstance(value, list):
-        return [fill_in(part, find_variable, hidden) for part in value]
-    if isinstance(value, dict):
-        return {name: fill_in(part, find_variable, hidden) for name, part in value.items()}
-    if not isinstance(value, str):
-        return value
-
-    def replace(match: Any) -> str:
-        name, has_default, default = match.group(1).partition(":-")
-        found = find_variable(name) or ""
-        if has_default and not found:
-            return default
-        hidden[found] = match.group()
-        return found
-
-    return re.sub(_VARIABLE, replace, value)
 
 
 def describe_server(name: str, entry: Any, source: str) -> Dict[str, str]:
@@ -13487,33 +13467,32 @@ def probe_file(options: Any, exchanges: List[Exchange]) -> Optional[dict]:
     for name, report in found.items():
         reports[name] = {**report, "target": name}
         exchanges += seen[name]
-    return join_reports(options.config, reports, (time.monotonic() - started) * 1000)
+    verdicts = [report["verdict"] for report in reports.values()]
+    return {"target": options.config, "verdict": max(verdicts, key=VERDICTS.index),
+            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
+            "elapsedMs": round((time.monotonic() - started) * 1000)}
 
 
 def run_together(tasks: Dict[str, Callable[[], Any]]) -> Dict[str, Any]:
     """Return what each task returns, by name; they run in threads that hold up no exit."""
-    done: Any = queue.Queue()
+    results, errors = dict.fromkeys(tasks), []
     slots = threading.Semaphore(MAX_PROBES)
 
     def run(name: str) -> None:
         with slots:
             try:
-                done.put((name, tasks[name](), None))
+                results[name] = tasks[name]()
             except BaseException as error:        # raised where it is waited for
-                done.put((name, None, error))
+                errors.append(error)
 
-    def take() -> tuple:                          # signals do not end a wait on every system,
-        while True:                               # nor one that is just about to begin
-            with contextlib.suppress(queue.Empty):
-                return done.get(timeout=0.1)
-
-    for name in tasks:
-        threading.Thread(target=run, args=(name,), daemon=True).start()
-    results = dict.fromkeys(tasks)                # which keeps their order
-    for name, result, error in (take() for _ in tasks):
-        if error is not None:
-            raise error
-        results[name] = result
+    threads = [threading.Thread(target=run, args=(name,), daemon=True) for name in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive() and not errors:   # signals do not end a wait on every system
+            thread.join(0.1)
+    for error in errors:
+        raise error
     return results
 
 
@@ -13529,27 +13508,15 @@ def find_all_servers(options: Any) -> Tuple[Dict[str, ServerEntry], Dict[str, di
             servers[name] = resolve_server(name, entry, options.config, find_variable)
             options.hidden.update(servers[name].hidden)
         except UsageError as error:
-            reports[name] = build_unusable_report(
-                name, str(error).replace(f"{options.config}: ", "", 1))
+            texts = {"message": str(error).replace(f"{options.config}: ", "", 1),
+                     "hint": "fix its entry, or set what it needs"}
+            reports[name] = {
+                "target": name, "endpoint": None, "verdict": "fail", "eras": {},
+                "checks": [{"id": "configuration", "status": "fail", "spec": "", **texts}],
+                "headline": {"layer": "configuration", **texts},
+                "layers": [{"name": "configuration", "status": "fail", "ms": None, **texts}],
+                "trail": [], "requests": 0, "elapsedMs": 0}
     return servers, reports
-
-
-def build_unusable_report(name: str, fault: str) -> dict:
-    """Return the report on a server whose entry in a configuration file is not valid."""
-    texts = {"message": fault, "hint": "fix its entry, or set what it needs"}
-    return {"target": name, "endpoint": None, "verdict": "fail", "eras": {},
-            "checks": [{"id": "configuration", "status": "fail", "spec": "", **texts}],
-            "headline": {"layer": "configuration", **texts},
-            "layers": [{"name": "configuration", "status": "fail", "ms": None, **texts}],
-            "trail": [], "requests": 0, "elapsedMs": 0}
-
-
-def join_reports(source: str, reports: Dict[str, dict], ms: float) -> dict:
-    """Return one report on all servers of a configuration file: its verdict is the worst."""
-    return {"target": source,
-            "verdict": max((report["verdict"] for report in reports.values()), key=VERDICTS.index),
-            "servers": reports, "requests": sum(report["requests"] for report in reports.values()),
-            "elapsedMs": round(ms)}
 
 
 CONFIG = option("--config", metavar="FILE", help="the file that names the server; `probe` without "
