@@ -10872,13 +10872,19 @@ def test_a_person_logs_in_once_and_the_token_serves_all_requests():
     assert list_leaks(issuer, server) == []
 
 
-def test_a_token_that_has_ended_is_refreshed_once_and_its_successor_after_it():
+@table("makes_end, log, refreshes", {
+    "and its successor after it": (lambda issuer: issuer.scopes.clear(),
+                                   ["oauth-authorization-server", "refresh_token"] * 2, 1),
+    "or, if that is refused, by another login": (
+        lambda issuer: (issuer.scopes.clear(), issuer.refresh_tokens.clear()),
+        ["oauth-authorization-server", "refresh_token", "authorize", "authorization_code"] * 2, 1)})
+def test_a_token_that_has_ended_is_refreshed_once(makes_end, log, refreshes):
     with guarded() as (issuer, server), log_in(server) as client:
         for _ in range(2):
-            issuer.scopes.clear()
+            makes_end(issuer)
             assert client.request("x/y") == {"ok": 1}
-    assert issuer.log == FULL_LOGIN + ["oauth-authorization-server", "refresh_token"] * 2
-    assert len(issuer.refresh_tokens) == 1 and list_leaks(issuer, server) == []
+    assert issuer.log == FULL_LOGIN + log
+    assert len(issuer.refresh_tokens) == refreshes and list_leaks(issuer, server) == []
 
 
 def test_a_token_that_is_about_to_end_is_refreshed_before_it_is_used():
@@ -10888,17 +10894,8 @@ def test_a_token_that_is_about_to_end_is_refreshed_before_it_is_used():
             issuer.expires_in = 3600
             client.request("x/y")
             client.request("x/y")
-    assert issuer.log.count("refresh_token") == 2        # at once, as it was so short, and never more
+    assert issuer.log.count("refresh_token") == 2        # at once, as it was so short, and no more
     assert [asked for asked in server.asked if asked.method == "GET"] == server.asked[1:2]
-
-
-def test_a_refresh_that_is_refused_leads_to_another_login():
-    with guarded() as (issuer, server), log_in(server) as client:
-        issuer.scopes.clear()
-        issuer.refresh_tokens.clear()
-        assert client.request("x/y") == {"ok": 1}
-    assert issuer.log == FULL_LOGIN + ["oauth-authorization-server", "refresh_token", "authorize",
-                                       "authorization_code"]
 
 
 def test_a_call_that_needs_more_scopes_logs_in_for_all_that_were_ever_wanted():
@@ -10910,32 +10907,31 @@ def test_a_call_that_needs_more_scopes_logs_in_for_all_that_were_ever_wanted():
     assert issuer.log.count("authorize") == 2
 
 
-def test_the_command_that_logs_in_is_one_that_a_shell_takes_as_it_is():
-    with guarded() as (issuer, server), log_in(server) as client:
-        auth = mcpkit.OAuth(grant="stored", store=client._auth._store)
-        server.refuse = lambda *_, **__: Vault.refuse(
-            server, "403 Forbidden", error="insufficient_scope", scope="a;$(b)")
+def test_the_command_that_logs_in_is_one_that_a_shell_takes_as_it_is(tmp_path):
+    store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
+    with guarded() as (issuer, server), log_in(server, store=store):
+        server.refuse = lambda *_, **__: want_scope(server, "a;$(b)")
         with pytest.raises(ProtocolError, match=r" --scope 'a;\$\(b\)'$"):
-            log_in(server, auth).call_tool("x")
+            log_in(server, mcpkit.OAuth(grant="stored", store=store)).call_tool("x")
 
 
-def test_scopes_that_the_token_has_already_are_not_asked_for_again():
+def want_scope(server, scope):
+    return Vault.refuse(server, "403 Forbidden", error="insufficient_scope", scope=scope)
+
+
+@table("refuse, words, logins", {
+    "for scopes that the token has": (
+        lambda server, _: want_scope(server, "read"), "another login would give no more", 1),
+    "for more and more": (lambda server, number: want_scope(server, f"s{number}"), "HTTP 403", 4),
+    "for something else": (lambda *_: http_answer(b"", "403 Forbidden", "text/plain"),
+                           "no MCP answer: HTTP 403", 1)})
+def test_a_403_leads_to_a_login_only_if_that_can_help(refuse, words, logins):
     with guarded() as (issuer, server), log_in(server) as client:
-        server.refuse = lambda *_, **__: Vault.refuse(
-            server, "403 Forbidden", error="insufficient_scope", scope="read")
-        with pytest.raises(ProtocolError, match="another login would give no more"):
+        numbers = itertools.count()
+        server.refuse = lambda *_, **__: refuse(server, next(numbers))
+        with pytest.raises(ProtocolError, match=words):
             client.call_tool("x")
-    assert issuer.log.count("authorize") == 1
-
-
-def test_a_server_that_always_wants_more_gets_three_logins():
-    with guarded() as (issuer, server), log_in(server) as client:
-        numbers = iter(range(99))
-        server.refuse = lambda *_, **__: Vault.refuse(
-            server, "403 Forbidden", error="insufficient_scope", scope=f"s{next(numbers)}")
-        with pytest.raises(ProtocolError, match="HTTP 403"):
-            client.call_tool("x")
-    assert issuer.log.count("authorize") == 1 + 3
+    assert issuer.log.count("authorize") == logins
 
 
 def test_a_token_that_is_refused_as_soon_as_it_was_given_ends_it():
@@ -10945,14 +10941,6 @@ def test_a_token_that_is_refused_as_soon_as_it_was_given_ends_it():
         with pytest.raises(ProtocolError, match="refuses .* the token that .* has just given"):
             log_in(server).connect()
     assert issuer.log.count("authorize") == 1
-
-
-def test_a_403_that_is_not_about_scopes_is_the_answer():
-    with guarded() as (issuer, server), log_in(server) as client:
-        server.refuse = lambda *_, **__: http_answer(b"", "403 Forbidden", "text/plain")
-        with pytest.raises(ProtocolError, match="no MCP answer: HTTP 403"):
-            client.call_tool("x")
-    assert issuer.log == FULL_LOGIN
 
 
 def test_every_place_of_metadata_is_tried_in_order_and_named_with_its_status():
