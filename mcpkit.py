@@ -5909,16 +5909,40 @@ def catch_signals(receive: Callable[[int, Any], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def catch_stop_signals() -> Iterator[List[int]]:
-    """Give a list to which the first signal that says stop is added; a second ends us at once."""
+    """Give a list to which the first signal that says stop is added; a second ends us at once.
+
+    A thread reads the signals from a pipe. A handler would run in the main thread only, which may
+    wait for the end of all others, and is not woken by a signal that another thread has received.
+    """
     received: List[int] = []
-
-    def receive(number: int, _: Any) -> None:
-        if received:
-            os._exit(128 + number)
-        received.append(number)      # no Event: to set one takes a lock that we may hold already
-
-    with catch_signals(receive):
+    if threading.current_thread() is not threading.main_thread():
         yield received
+        return
+    import signal
+    ours, theirs = os.pipe()
+    if os.name == "posix":
+        os.set_blocking(theirs, False)
+
+    def read() -> None:
+        while True:
+            data = os.read(ours, 1)
+            if not data or received:
+                break
+            if signal.Signals(data[0]).name in STOP_SIGNALS:
+                received.append(data[0])
+        if data:
+            os._exit(128 + data[0])
+        os.close(ours)
+
+    with catch_signals(lambda number, frame: None):
+        signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+        threading.Thread(target=read, daemon=True, name="mcpkit-signals").start()
+        try:
+            yield received
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.set_wakeup_fd(-1)
+                os.close(theirs)
 
 
 def run_until_told(service: Any, is_told: Callable[[], Any]) -> None:
@@ -5931,8 +5955,7 @@ def run_until_told(service: Any, is_told: Callable[[], Any]) -> None:
         except BaseException as error:
             faults.append(error)
 
-    # In a thread, as a signal must interrupt nothing in the middle; and we look for signals, since
-    # they do not end a wait on every system.
+    # In a thread, as a signal must interrupt nothing in the middle.
     thread = threading.Thread(target=run, daemon=True, name="mcpkit-service")
     thread.start()
     while thread.is_alive() and not is_told():

@@ -57,9 +57,9 @@ sys.path.insert(0, str(ROOT))
 
 import mcpkit  # noqa: E402
 from mcpkit import (  # noqa: E402
-    Auth, Client, Context, HTTPError, MCPError, MCPKitError, Principal, ProtocolError, Server,
-    SignatureError, SSEEvent, SSEParser, ToolError, ToolResult, TransportError, UsageError,
-    build_signature, to_json_value,
+    Client, Context, HTTPError, MCPError, MCPKitError, ProtocolError, Server, SignatureError,
+    SSEEvent, SSEParser, ToolError, ToolResult, TransportError, UsageError, build_signature,
+    to_json_value,
 )
 
 # What runs mcpkit.py in a process of its own, wherever that starts: as a module, of which Python
@@ -8408,6 +8408,13 @@ def test_a_server_that_is_told_to_stop_ends_its_streams_and_exits_with_0(lingeri
         assert (child.returncode, err) == (0, b"")
 
 
+def is_listening(host, port):
+    with contextlib.suppress(OSError):
+        socket.create_connection((host, port), timeout=WAIT).close()
+        return True
+    return False
+
+
 @needs_signals
 @table("name, code", {"SIGTERM": ("SIGTERM", 143), "Ctrl-C": ("SIGINT", 130)})
 def test_a_second_signal_ends_a_server_at_once(lingering, name, code):
@@ -8416,10 +8423,7 @@ def test_a_second_signal_ends_a_server_at_once(lingering, name, code):
         start_call(url, heeds=False)
         host, port = re.match(r"http://(.*):(\d+)", url).groups()
         child.send_signal(signal.SIGTERM)
-        with contextlib.suppress(OSError):
-            while True:                                # until it has seen the first
-                socket.create_connection((host, int(port)), timeout=WAIT).close()
-                threading.Event().wait(0.01)
+        assert wait_until(lambda: not is_listening(host, int(port)))     # it has seen the first
         child.send_signal(getattr(signal, name))
         _, err = child.communicate(timeout=WAIT)
         assert (child.returncode, err) == (code, b"")
@@ -8680,6 +8684,7 @@ def test_no_file_that_the_probe_writes_has_a_secret(tmp_path):
 
 
 # EXTRAS: what follows tests the sections below the same line of mcpkit.py.
+from mcpkit import Auth, Principal  # noqa: E402
 
 
 # =============================================================================================
