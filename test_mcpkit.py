@@ -7646,169 +7646,148 @@ def target():
         yield service.url
 
 
-def test_list_prints_what_is_offered_or_asked_for(target):
-    everything = run("list", target, "--json").json
-    assert list(everything) == ["tools", "resources", "resourceTemplates", "prompts"]
-    assert list(run("list", target, "--json", "--prompts").json) == ["prompts"]
-    assert list(run("list", "--json", *STDIO).json) == ["tools"]
-    text = run("list", target).out
-    assert text.startswith("sample 1.2.3 (2026-07-28)\n")
-    assert "  add(a: integer, b?: integer)\n      Add two numbers.\n" in text
-
-
-CALLS = {
-    "text": (["add", "a=2"], 0, "3\n"),
-    "JSON arguments": (["add", "--args", '{"a": 1, "b": 1}'], 0, "2\n"),
-    "JSON by name": (["add", "a:=40", "b=2"], 0, "42\n"),
-    "a tool's error": (["fail"], 5, "no \\u2028 luck\n"),
-    "arguments that do not fit": (["add", "a=x"], 5, None),
-    "options between the words": (["add", "--timeout", "9", "a=2", "-v", "b=3"], 0, "5\n"),
-    "an image": (["picture"], 0, "[image, image/png, 4 bytes: --output FILE saves it]\n"),
-}
-
-
-@cases(CALLS)
-def test_call_prints_the_result_and_says_by_its_code_how_it_went(target, case):
-    words, code, out = case
-    ran = run("call", target, *words)
+@table("words, code, out", {
+    "a call": ("call TARGET add a=2", 0, "3\n"), "JSON by name": ("call TARGET add a:=40 b=2", 0, "42\n"),
+    "JSON for all arguments": ('call TARGET add --args {"a":1,"b":1}', 0, "2\n"),
+    "arguments in a file": ("call TARGET add --args @FILE", 0, "6\n"),
+    "arguments from standard input": ("call TARGET add --args -", 0, "7\n"),
+    "a tool's error": ("call TARGET fail", 5, "no \\u2028 luck\n"),
+    "arguments that do not fit": ("call TARGET add a=x", 5, None),
+    "options between the words": ("call TARGET add --timeout 9 a=2 -v b=3", 0, "5\n"),
+    "an image": ("call TARGET picture", 0, "[image, image/png, 4 bytes: --output FILE saves it]\n"),
+    "a resource": ("read TARGET sample://text", 0, "hello\n"),
+    "bytes": ("read TARGET sample://bytes", 0, "[sample://bytes, application/octet-stream, 2 bytes: "
+              "--output FILE saves it]\n"),
+    "a template": ("read TARGET sample://item/{number} number=41", 0, "item 42\n"),
+    "a prompt": ("prompt TARGET greet name=Ada polite=false", 0,
+                 "user: Greet Ada.\nassistant: Politely: False\n"),
+    "completion": ("complete TARGET prompt greet name A", 0, "Ada\nAlan\n"),
+    "completion in JSON": ("complete TARGET prompt greet name G polite=true --json", 0, json.dumps(
+        {"values": ["Grace"], "total": 1, "hasMore": False}, indent=2) + "\n"),
+    "completion of nothing": ("complete TARGET resource sample://item/{number} number", 0, ""),
+    "any request, in its era": ("send TARGET ping --era legacy", 0, "{}\n"),
+    "and not in the other": ("send TARGET ping --era modern", 1, ""),
+    "a list that is not there": ("list PONG --resources --json", 0, '{\n  "resources": []\n}\n'),
+})
+def test_a_command_prints_what_it_gets_and_says_by_its_code_how_it_went(
+        words, code, out, target, pong, tmp_path):
+    (tmp_path / "a.json").write_text('\ufeff{"a": 5}', encoding="utf-8")
+    words = words.replace("TARGET", target).replace("PONG", pong.url).split(" ")
+    words = [word.replace("FILE", str(tmp_path / "a.json")) for word in words]
+    ran = run(*words, *([""] if words[-1] == "number" else []), data=b'{"a": 6}')
     assert ran.code == code and out in (ran.out, None)
 
 
-def test_call_reads_arguments_from_a_file_and_from_input(target, tmp_path):
-    (tmp_path / "a.json").write_text('\ufeff{"a": 5}', encoding="utf-8")
-    assert run("call", target, "add", "--args", f"@{tmp_path / 'a.json'}").out == "6\n"
-    assert run("call", target, "add", "--args", "-", data=b'{"a": 6}').out == "7\n"
-
-
-def test_call_works_over_stdio_with_the_command_at_the_end():
+def test_lists_are_for_people_or_in_json_and_stdio_servers_have_them_too(target):
+    text = run("list", target).out
+    assert text.startswith("sample 1.2.3 (2026-07-28)\n")
+    assert "  add(a: integer, b?: integer)\n      Add two numbers.\n" in text
+    assert list(run("list", target, "--json").json) == [
+        "tools", "resources", "resourceTemplates", "prompts"]
+    assert list(run("list", target, "--json", "--prompts").json) == ["prompts"]
+    assert list(run("list", "--json", *STDIO).json) == ["tools"]
     ran = run("call", "pong", "message=ping", "--json", *STDIO)
     assert ran.json["structuredContent"] == {"response": "pong"}
-
-
-def test_read_prompt_and_send_print_what_they_get(target):
-    assert run("read", target, "sample://text").out == "hello\n"
-    assert run("read", target, "sample://text", "--json").json["contents"][0]["text"] == "hello"
-    assert run("read", target, "sample://item/{number}", "number=41").out == "item 42\n"
-    assert run("prompt", target, "greet", "name=Ada", "polite=false").out == (
-        "user: Greet Ada.\nassistant: Politely: False\n")
-    assert run("send", target, "tools/list", "{}").json["tools"]
     assert run("probe", target).out.splitlines()[-1].startswith("verdict: pass (5 requests, ")
 
 
-FAULTS = {
-    "no command": ([], 2), "an unknown command": (["fly"], 2),
-    "no target": (["list"], 2), "a target that is none": (["list", "nonsense"], 2),
-    "nothing after --": (["list", "--"], 2),
-    "a word too many": (["list", "TARGET", "more"], 2),
-    "an unknown option": (["call", "TARGET", "add", "--fly"], 2),
-    "a bad argument": (["call", "TARGET", "add", "a"], 2),
-    "bad JSON": (["call", "TARGET", "add", "a:={"], 2),
-    "a bad header": (["list", "TARGET", "--header", "nonsense"], 2),
-    "a missing file": (["list", "TARGET", "--header", "@/no/such/file"], 2),
-    "a server file that is not there": (["serve", "nowhere.py"], 2),
-    "a bad port": (["serve", "--port", "x"], 2),
-    "a proxy that is none": (["list", "TARGET", "--proxy", "socks5://x"], 2),
-    "a proxy and none": (["list", "TARGET", "--proxy", "http://x", "--no-proxy"], 2),
-    "nobody there": (["list", "http://127.0.0.1:1/mcp"], 4),
-    "a command that is not there": (["list", "--", "no-such-command-anywhere"], 4),
-    "an unknown tool": (["call", "TARGET", "nope"], 1),
-    "an unknown method": (["send", "TARGET", "no/such"], 1),
-    "an unreadable stream": (["sse", "/no/such/file"], 2),
+MISTAKES = {
+    "no command": ("", 2, "arguments are required"), "an unknown command": ("fly", 2, "invalid choice"),
+    "no target": ("list", 2, "TARGET"), "a target that is none": ("list nonsense", 2, "TARGET is a URL"),
+    "nothing after --": ("list --", 2, "after -- comes the command"),
+    "a word too many": ("list TARGET more", 2, "unknown words: more"),
+    "an unknown option": ("call TARGET add --fly", 2, "unknown words: --fly"),
+    "a bad argument": ("call TARGET add a", 2, "name=value or name:=json"),
+    "bad JSON": ("call TARGET add a:={", 2, "a is no JSON"),
+    "bad JSON before anything is sent": ("send http://127.0.0.1:1/ a/b {", 2, "params is no JSON"),
+    "a bad header": ("list TARGET --header nonsense", 2, "this one has no colon"),
+    "a missing file": ("list TARGET --header @/no/such/file", 2, "cannot be read"),
+    "a server file that is not there": ("serve nowhere.py", 2, "there is no file nowhere.py"),
+    "a bad port": ("serve --port x", 2, "argument --port"),
+    "a proxy that is none": ("list TARGET --proxy socks5://x", 2, "proxy"),
+    "a proxy and none": ("list TARGET --proxy http://x --no-proxy", 2, "not allowed with"),
+    "a host without a scheme": ("list 127.0.0.1:8001/mcp", 2, "did you mean http://127.0.0.1:8001/mcp"),
+    "a command without --": ("list python3 kit.py serve", 2, "comes after --"),
+    "a URL and a command": ("call http://127.0.0.1:1/ pong -- python3", 2, "both a URL and -- COMMAND"),
+    "a port of letters": ("list http://127.0.0.1:80a01/mcp", 2, "not an http or https URL"),
+    "a password in the URL": ("probe http://me:s3cret@h/", 2, "http://***@h/; credentials go into"),
+    "nobody there": ("list http://127.0.0.1:1/mcp", 4, "127.0.0.1"),
+    "a command that is not there": ("list -- no-such-command-anywhere", 4, "command not found"),
+    "an unknown tool": ("call TARGET nope", 1, "nope"),
+    "an unknown method": ("send TARGET no/such", 1, "no/such"),
+    "an unreadable stream": ("sse /no/such/file", 2, "cannot be read"),
+    "a file that has no place": ("read TARGET sample://text --output /no/such", 2, "cannot be written"),
+    "no time": ("list --timeout nan TARGET", 2, "argument --timeout"),
+    "endless": ("serve --read-seconds inf", 2, "argument --read-seconds"),
+    "nothing": ("serve --idle-seconds 0", 2, "argument --idle-seconds"),
+    "negative": ("serve --max-body -1", 2, "argument --max-body"),
+    "a port too high": ("serve --port 99999", 2, "argument --port"),
 }
 
 
-MORE_FAULTS = {
-    "a host without a scheme": (["list", "127.0.0.1:8001/mcp"],
-                                "did you mean http://127.0.0.1:8001/mcp"),
-    "a command without --": (["list", "python3", "kit.py", "serve"], "comes after --"),
-    "a URL and a command": (["call", "http://127.0.0.1:1/", "pong", "--", "python3"],
-                            "both a URL and -- COMMAND"),
-    "a port that is none": (["list", "http://127.0.0.1:80a01/mcp"], "not an http or https URL"),
-    "a password in the URL": (["probe", "http://me:s3cret@h/"], "http://***@h/; credentials go into"),
-    "params that are none": (["send", "http://127.0.0.1:1/", "a/b", "--json", "{"],
-                             "params is no JSON"),
-}
-
-
-@cases(MORE_FAULTS)
-def test_a_natural_mistake_is_told_what_would_be_right(case):
-    words, advice = case
-    ran = run(*words)
-    assert ran.code == 2 and advice in ran.err
-
-
-def test_a_list_that_a_server_does_not_have_is_empty(pong):
-    ran = run("list", pong.url, "--resources", "--json")
-    assert (ran.code, ran.json) == (0, {"resources": []})
-
-
-def test_commands_speak_the_era_that_they_are_told(target):
-    assert run("send", target, "ping", "--era", "legacy").json == {}
-    assert run("send", target, "ping", "--era", "modern").code == 1
-
-
-@cases(FAULTS)
-def test_what_cannot_be_done_is_one_line_and_an_exit_code(target, case):
-    words, code = case
-    words = [target if word == "TARGET" else word for word in words]
-    ran = run(*words)
-    assert (ran.code, ran.out) == (code, "")
+@table("words, code, advice", MISTAKES)
+def test_what_cannot_be_done_is_one_line_and_an_exit_code(target, words, code, advice):
+    ran = run(*words.replace("TARGET", target).split())
+    assert (ran.code, ran.out) == (code, "") and advice in ran.err
     assert ran.err.startswith("mcpkit: ") and ran.err.count("\n") == 1
 
 
-@cases({name: FAULTS[name] for name in ("nobody there", "an unknown tool", "bad JSON")})
-def test_with_json_an_error_is_one_line_of_json(target, case):
-    words, code = case
-    command, *rest = [target if word == "TARGET" else word for word in words]
-    ran = run(command, "--json", *rest)
+@pytest.mark.parametrize("name", ("nobody there", "an unknown tool", "bad JSON"))
+def test_with_json_an_error_is_one_line_of_json(target, name):
+    words, code, _ = MISTAKES[name]
+    ran = run(*words.replace("TARGET", target).split(), "--json")
     assert ran.code == code and ran.out == "" and ran.err.count("\n") == 1
     assert json.loads(ran.err)["error"]["exitCode"] == code
 
 
-PROBE_CODES = {"fail": 1, "partial": 3, "unreachable": 4}
-
-
-@pytest.mark.parametrize("verdict", PROBE_CODES)
-def test_the_probe_says_its_verdict_by_its_exit_code(verdict):
-    answers = {"fail": lambda asked: http_answer(b"", "404 Not Found"),
-               "partial": lambda asked: legacy_peer(asked), "unreachable": lambda asked: b""}
-    with Peer(answers[verdict]) as peer:
+@table("answer, code", {"fail": (lambda asked: http_answer(b"", "404 Not Found"), 1),
+                        "partial": (legacy_peer, 3), "unreachable": (lambda asked: b"", 4)})
+def test_the_probe_says_its_verdict_by_its_exit_code(answer, code, request):
+    with Peer(lambda asked: answer(asked)) as peer:
         ran = run("probe", peer.url, "--json", "--era", "legacy")
-    assert ran.code == PROBE_CODES[verdict] and ran.json["verdict"] == verdict
+    assert ran.code == code and f"[{ran.json['verdict']}]" in request.node.name
+
+
+def answer_call(content, tools=(), **members):
+    """Return what answers as a legacy server whose tools have this result."""
+    return lambda asked: legacy_peer(
+        asked, tools_list=lambda asked: http_answer(result(asked, {"tools": list(tools)})),
+        tools_call=lambda asked: http_answer(result(asked, {"content": content, **members})))
 
 
 def test_c122_text_of_a_peer_cannot_command_a_terminal():
     tools = [{"name": "a\x1b[2J", "description": "\x1b]8;;http://evil\x07 \u202e",
               "inputSchema": {"type": "object"}}]
-    with Peer(lambda asked: legacy_peer(
-            asked, tools_list=lambda asked: http_answer(result(asked, {"tools": tools})),
-            tools_call=lambda asked: http_answer(result(asked, {"content": [
-                {"type": "text", "text": "\x9b31m"}]})))) as peer:
+    with Peer(answer_call([{"type": "text", "text": "\x9b31m"}], tools)) as peer:
         listed, called = run("list", peer.url), run("call", peer.url, "a")
         assert run("list", peer.url, "--json").json["tools"] == tools
     assert r"a\x1b[2J" in listed.out and r"\x1b]8;;http://evil\x07 \u202e" in listed.out
     assert called.out == "\\x9b31m\n"
 
 
-def test_verbose_shows_each_exchange_and_hides_credentials(target):
-    ran = run("list", target, "-v", "--tools", "--header", "Authorization: Bearer secret")
-    assert "> POST http://127.0.0.1:" in ran.err and "< HTTP 200" in ran.err
-    assert "> Authorization: ***" in ran.err and "secret" not in ran.err
+def test_a_result_that_breaks_its_output_schema_is_a_warning_on_standard_error():
+    tool = {"name": "a", "inputSchema": {"type": "object"},
+            "outputSchema": {"type": "object", "required": ["n"]}}
+    with Peer(answer_call([], [tool], structuredContent={})) as peer:
+        ran = run("call", peer.url, "a", "b=1")
+    assert ran.code == 0 and ran.err.startswith("mcpkit: the result of a breaks its outputSchema")
 
 
-COMMAND_WORDS = {"list": [], "call": ["x"], "read": ["x:"], "prompt": ["x"],
-                 "send": ["tools/list"], "probe": ["--era", "legacy"]}
+COMMAND_WORDS = {"list": [], "call": ["add", "a=1"], "read": ["sample://text"],
+                 "prompt": ["greet", "name=x"], "send": ["tools/list"], "probe": [],
+                 "complete": ["prompt", "greet", "name", "A"], "listen": ["--tools"]}
 
 
-@pytest.mark.parametrize("command", COMMAND_WORDS)
+@pytest.mark.parametrize("command", [name for name in COMMAND_WORDS if name != "listen"])
 def test_every_command_goes_the_way_that_the_options_say(certificates, command):
+    words = [*COMMAND_WORDS[command], "--era", "legacy", "--no-proxy"]
     with Peer(legacy_peer) as proxy, Peer(legacy_peer, tls=certificates.server(
             wants_client=True)) as secure:
-        words = [command, secure.url, *COMMAND_WORDS[command], "--no-proxy", "--client-cert",
-                 certificates.path("client.pem"), "--client-key", certificates.path("client.key")]
-        trusting = run(*words, "--cacert", certificates.path("ca.pem"))
-        insecure = run(*words, "--insecure")
-        run(command, "http://127.0.0.1:1/mcp", *COMMAND_WORDS[command], "--proxy", proxy.origin)
+        secured = [command, secure.url, *words, "--client-cert", certificates.path("client.pem"),
+                   "--client-key", certificates.path("client.key")]
+        trusting = run(*secured, "--cacert", certificates.path("ca.pem"))
+        insecure = run(*secured, "--insecure")
+        run(command, "http://127.0.0.1:1/mcp", *words[:-1], "--proxy", proxy.origin)
     assert "warning" not in trusting.err
     assert insecure.err.startswith("mcpkit: warning: --insecure: no certificate is checked")
     assert (trusting.code, trusting.out.count("\n")) == (insecure.code, insecure.out.count("\n"))
@@ -7830,14 +7809,6 @@ def test_c79_values_are_read_by_the_schema_and_not_by_their_looks():
     assert ran.json["structuredContent"] == ["012", 1.5, True, "7", 3]
 
 
-def test_complete_prints_a_suggestion_a_line(target):
-    assert run("complete", target, "prompt", "greet", "name", "A").out == "Ada\nAlan\n"
-    assert run("complete", target, "prompt", "greet", "name", "G", "polite=true", "--json").json == {
-        "values": ["Grace"], "total": 1, "hasMore": False}
-    ran = run("complete", target, "resource", "sample://item/{number}", "number", "")
-    assert (ran.code, ran.out) == (0, "")
-
-
 @contextlib.contextmanager
 def telling(server):
     """Have a server tell of a resource and a list, again and again, during a block."""
@@ -7857,15 +7828,13 @@ def telling(server):
         thread.join(WAIT)
 
 
-TOOLS_CHANGED = {"method": "notifications/tools/list_changed"}
-TEXT_CHANGED = {"method": "notifications/resources/updated", "params": {"uri": "sample://text"}}
-
-
 @needs_signals
 @pytest.mark.parametrize("era", ("legacy", "modern"))
-@table("words, wanted", {"no words": ([], TOOLS_CHANGED), "lists": (["--tools"], TOOLS_CHANGED),
-                         "a resource": (["--uri", "sample://text"], TEXT_CHANGED)})
-def test_listen_prints_a_line_a_change_until_it_is_interrupted(words, wanted, era):
+@table("words, method, uri", {
+    "no words": ([], "tools/list_changed", None),
+    "lists": (["--tools"], "tools/list_changed", None),
+    "a resource": (["--uri", "sample://text"], "resources/updated", "sample://text")})
+def test_listen_prints_a_line_a_change_until_it_is_interrupted(words, method, uri, era):
     import signal
     server = build_sample_server(sessions=True)
     with mcpkit.HTTPService(server, port=0) as service, telling(server), subprocess.Popen(
@@ -7874,7 +7843,8 @@ def test_listen_prints_a_line_a_change_until_it_is_interrupted(words, wanted, er
         lines = [json.loads(child.stdout.readline()) for _ in range(3)]
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=WAIT)
-    assert [pick(line, wanted) for line in lines] == [wanted] * 3
+    assert [(line["method"], (line["params"] or {}).get("uri")) for line in lines] == [
+        ("notifications/" + method, uri)] * 3
     assert (child.returncode, err) == (130, b"")
 
 
@@ -7884,6 +7854,8 @@ def test_listen_says_what_it_will_not_be_told_and_keeps_its_time_limit():
     assert ran.code == 4 and ran.err.splitlines()[0].startswith("mcpkit: the server will not tell")
 
 
+# ---- answers to what a server asks
+
 @dataclasses.dataclass
 class Booking:
     name: Annotated[str, "Who travels."]
@@ -7892,8 +7864,9 @@ class Booking:
     meal: bool = False
 
 
-def build_booking_server():
-    """Return a server that asks all kinds of questions, and says what it heard."""
+@pytest.fixture(scope="module")
+def booking():
+    """The URL of a server that asks all kinds of questions, and says what it heard."""
     server = Server("booking", sessions=True)
 
     @server.tool
@@ -7917,12 +7890,7 @@ def build_booking_server():
     def look(ctx: Context) -> str:
         return " ".join(root["name"] for root in ctx.roots())
 
-    return server
-
-
-@pytest.fixture(scope="module")
-def booking():
-    with mcpkit.HTTPService(build_booking_server(), port=0) as service:
+    with mcpkit.HTTPService(server, port=0) as service:
         yield service.url
 
 
@@ -7931,36 +7899,30 @@ each_era = pytest.mark.parametrize("era", ("legacy", "modern"))
 
 @each_era
 @table("words, code, out", {
-    "fields of a form": (["book", "--answer", "name=Ada", "--answer", "seat=window", "--answer",
-                          "bags=2", "--answer", "meal=yes"], 0, "accept ('Ada', 'window', 2, True)"),
-    "defaults": (["book", "--answer", "name=Ada"], 0, "accept ('Ada', 'aisle', 1, False)"),
-    "JSON for a field": (["book", "--answer", 'name:="Ada"', "--answer", "bags:=3"], 0,
-                         "accept ('Ada', 'aisle', 3, False)"),
-    "a whole form": (["book", "--answer", 'elicitation={"name": "Ada"}'], 0,
-                     "accept ('Ada', 'aisle', 1, False)"),
-    "a form declined": (["book", "--answer", "elicitation=decline"], 0, "decline None"),
-    "a form cancelled": (["book", "--answer", "elicitation=cancel"], 0, "cancel None"),
+    "fields of a form": (["book", "name=Ada", "seat=window", "bags=2", "meal=yes"], 0,
+                         "accept ('Ada', 'window', 2, True)"),
+    "defaults": (["book", "name=Ada"], 0, "accept ('Ada', 'aisle', 1, False)"),
+    "JSON for a field": (["book", 'name:="Ada"', "bags:=3"], 0, "accept ('Ada', 'aisle', 3, False)"),
+    "a whole form": (["book", 'elicitation={"name": "Ada"}'], 0, "accept ('Ada', 'aisle', 1, False)"),
+    "a form declined": (["book", "elicitation=decline"], 0, "decline None"),
+    "a form cancelled": (["book", "elicitation=cancel"], 0, "cancel None"),
     "a file": (["book", "--answers", "FILE"], 0, "accept ('Eve', 'aisle', 1, False)"),
-    "a file, and better": (["book", "--answers", "FILE", "--answer", "name=Ada"], 0,
+    "a file, and better": (["book", "name=Ada", "--answers", "FILE"], 0,
                            "accept ('Ada', 'aisle', 1, False)"),
-    "a confirmation": (["confirm", "--answer", "elicitation=accept"], 0, "accept"),
-    "a page": (["visit", "--answer", "elicitation=accept"], 0, "accept"),
-    "a model's words": (["think", "--answer", "sampling=Paris"], 0, "Paris"),
+    "a confirmation": (["confirm", "elicitation=accept"], 0, "accept"),
+    "a page": (["visit", "elicitation=accept"], 0, "accept"),
+    "a model's words": (["think", "sampling=Paris"], 0, "Paris"),
     "folders": (["look", "--root", "samples", "--root", ".ci"], 0, "samples .ci"),
-    "a value that does not fit": (["book", "--answer", "name=x", "--answer", "seat=roof"], 2, ""),
-    "a required field without an answer": (["book", "--answer", "seat=window"], 3, ""),
-    "an answer to something else": (["confirm", "--answer", "name=x"], 3, ""),
+    "a value that does not fit": (["book", "name=x", "seat=roof"], 2, ""),
+    "a required field without an answer": (["book", "seat=window"], 3, ""),
+    "an answer to something else": (["confirm", "name=x"], 3, ""),
 })
 def test_a_question_is_answered_from_the_command_line(booking, tmp_path, words, code, out, era):
     (tmp_path / "answers.json").write_text('{"name": "Eve"}')
-    words = [str(tmp_path / "answers.json") if word == "FILE" else word for word in words]
-    ran = run("call", booking, *words, "--era", era)
+    options = [str(tmp_path / "answers.json") if word == "FILE" else option for word in words
+               for option in (["--answer", word] if "=" in word else [word])]
+    ran = run("call", booking, *options, "--era", era)
     assert (ran.code, ran.out.strip()) == (code, out), ran.err
-
-
-def test_a_question_is_also_known_by_its_key(booking):
-    ran = run("call", booking, "book", "--answer", 'who={"name": "Ada"}')
-    assert ran.out == "accept ('Ada', 'aisle', 1, False)\n", ran.err
 
 
 @table("words, lines", {
@@ -7979,6 +7941,13 @@ def test_questions_that_nobody_answers_are_printed_with_what_would(booking, word
     error = json.loads(ran.err)["error"]
     assert (ran.code, ran.out, error["exitCode"], error["kind"]) == (3, "", 3, "question")
     assert [question["method"] for question in error["questions"].values()] == ["elicitation/create"]
+
+
+def test_a_question_has_a_key_too_and_a_legacy_server_is_not_told_of_what_nobody_answers(booking):
+    ran = run("call", booking, "book", "--answer", 'who={"name": "Ada"}')
+    assert ran.out == "accept ('Ada', 'aisle', 1, False)\n", ran.err
+    ran = run("call", booking, "book", "--era", "legacy")
+    assert ran.code == 1 and "Missing required client capability: elicitation" in ran.err
 
 
 def test_a_legacy_server_may_ask_outside_of_the_call_that_needs_the_answer():
@@ -8004,10 +7973,7 @@ def test_a_legacy_server_may_ask_outside_of_the_call_that_needs_the_answer():
             if "result" in asked.message] == ["samples"]
 
 
-def test_a_legacy_server_is_not_told_of_what_nobody_answers(booking):
-    ran = run("call", booking, "book", "--era", "legacy")
-    assert ran.code == 1 and "Missing required client capability: elicitation" in ran.err
-
+# ---- terminals
 
 class Terminal:
     """Runs a command whose input and errors are a terminal; `typed` is there already."""
@@ -8066,13 +8032,20 @@ def test_progress_is_a_bar_on_a_terminal_and_nothing_in_a_pipe(target):
     assert run("call", target, "report").err == ""
 
 
-@pytest.mark.parametrize("odd", [10 ** 400, -10 ** 400, 1e300, True, "1", [], None])
-def test_progress_that_is_no_number_of_this_world_is_not_shown(odd, capsys, monkeypatch):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with mcpkit.showing_progress() as show:
-        show(odd, 5, "working")
-        show(1.5, odd, None)
-    assert capsys.readouterr().err.startswith("\rworking\r1.5")
+@needs_signals
+def test_progress_that_is_no_number_of_this_world_is_not_shown():
+    odd = [10 ** 400, -10 ** 400, 1e300, True, "1", [], None]
+
+    def report(asked):
+        token = asked.message["params"]["_meta"]["progressToken"]
+        yield from stream_answer(*(event({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+            "progressToken": token, "progress": number, "total": total, "message": "m"}})
+            for value in odd for number, total in ((value, 5), (1.5, value))))
+        yield event(result(asked, {"content": []}))
+
+    with Peer(lambda asked: legacy_peer(asked, tools_call=report)) as peer:
+        ran = Terminal(["call", peer.url, "a"])
+    assert ran.code == 0 and set(re.findall(r"[^\r]+", ran.shown.replace(" ", ""))) <= {"m", "1.5m"}
 
 
 @needs_signals
@@ -8084,8 +8057,13 @@ def test_colours_are_for_terminals_that_want_them(target, variables, painted):
     assert ("\x1b[1msample 1.2.3" in ran.shown) == painted and "\x1b" not in ran.out
 
 
-def test_verbose_shows_what_a_server_logs_and_what_a_child_writes(target, tmp_path):
-    assert "info server: working\ndebug server: details" in run("call", target, "report", "-v").err
+# ---- what else is shown, and what is kept
+
+def test_verbose_shows_exchanges_logs_and_what_a_child_writes_and_hides_credentials(target, tmp_path):
+    ran = run("call", target, "report", "-v", "--header", "Authorization: Bearer secret")
+    assert "> POST http://127.0.0.1:" in ran.err and "< HTTP 200" in ran.err
+    assert "> Authorization: ***" in ran.err and "secret" not in ran.err
+    assert "info server: working\ndebug server: details" in ran.err
     (tmp_path / "noisy.py").write_text("import sys\nprint('hello', flush=True)\nprint('\\x9b31m', "
                                        "file=sys.stderr, flush=True)\nsys.path.insert(0, sys.argv[1])"
                                        "\nimport mcpkit\nmcpkit.main(['serve', '--stdio'])")
@@ -8095,28 +8073,38 @@ def test_verbose_shows_what_a_server_logs_and_what_a_child_writes(target, tmp_pa
     assert run("list", *command).err == ""
 
 
-def test_output_takes_the_one_part_that_is_not_for_the_eye(target, tmp_path):
-    path = tmp_path / "out"
-    for words, data in {("call", target, "picture"): b"\x89PNG",
-                        ("read", target, "sample://bytes"): b"\x00\xff",
-                        ("read", target, "sample://text"): b"hello"}.items():
-        ran = run(*words, "--output", str(path))
-        assert (ran.code, ran.out, path.read_bytes()) == (0, "", data)
-    assert run("read", target, "sample://bytes").out == (
-        "[sample://bytes, application/octet-stream, 2 bytes: --output FILE saves it]\n")
-    ran = run("read", target, "sample://text", "--output", str(tmp_path / "no" / "such"))
-    assert ran.code == 2 and "cannot be written" in ran.err
+@pytest.mark.parametrize("name", COMMAND_WORDS)
+def test_c123_each_command_of_the_client_takes_all_its_options(name, tmp_path):
+    (tmp_path / "headers").write_text("X-Api-Key: a:b\n")
+    (tmp_path / "answers").write_text("{}")
+    server = build_sample_server(sessions=True)
+    with mcpkit.HTTPService(server, port=0) as service, telling(server):
+        words = ["--header", f"@{tmp_path / 'headers'}", "--header", "X-More: c", "--timeout", "9",
+                 "--max-time", "2", "--era", "legacy", "--json", "-v"]
+        if name != "probe":                   # which answers no questions
+            words += ["--answer", "a=b", "--root", str(tmp_path), "--answers",
+                      str(tmp_path / "answers")]
+        ran = run(name, service.url, *COMMAND_WORDS[name], *words)
+    assert ran.code == (4 if name == "listen" else 0), ran.err
+    requests = re.findall(r"^> (?:POST|GET|DELETE) .*\n((?:> .*\n)+)", ran.err, flags=re.M)
+    assert len(requests) >= 3
+    assert all("> X-Api-Key: ***\n> X-More: ***\n" in request for request in requests)
+    assert "a:b" not in ran.err
 
 
-BLOBS = [{"type": "image", "data": "AAAA"}, {"type": "audio", "data": "AAAA"}]
-TEXTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+@table("words, data", {"an image": (["call", "picture"], b"\x89PNG"),
+                       "bytes": (["read", "sample://bytes"], b"\x00\xff"),
+                       "a text": (["read", "sample://text"], b"hello")})
+def test_output_takes_the_one_part_that_is_not_for_the_eye(target, tmp_path, words, data):
+    ran = run(words[0], target, words[1], "--output", str(tmp_path / "out"))
+    assert (ran.code, ran.out, (tmp_path / "out").read_bytes()) == (0, "", data)
 
 
-@table("blocks", {"two": BLOBS, "none": [], "two texts": TEXTS, "unreadable": [
-    {"type": "image", "data": "!"}, {"type": "image"}, 5]})
+@table("blocks", {"two": [{"type": "image", "data": "AAAA"}, {"type": "audio", "data": "AAAA"}],
+                  "none": [], "two texts": [{"type": "text", "text": text} for text in "ab"],
+                  "unreadable": [{"type": "image", "data": "!"}, {"type": "image"}, 5]})
 def test_output_takes_nothing_where_there_is_no_telling_which(blocks, tmp_path):
-    with Peer(lambda asked: legacy_peer(asked, tools_call=lambda asked: http_answer(
-            result(asked, {"content": blocks})))) as peer:
+    with Peer(answer_call(blocks)) as peer:
         ran = run("call", peer.url, "a", "--output", str(tmp_path / "out"))
     assert (ran.code, ran.out) == (2, "") and "--output takes one binary part" in ran.err
     assert not (tmp_path / "out").exists()
@@ -8129,181 +8117,13 @@ def test_a_name_that_is_nearly_right_is_told_which_one_was_meant(target):
     assert run("call", target, "ad", "--json").err.count("\n") == 1
 
 
-def test_a_result_that_breaks_its_output_schema_is_a_warning_on_standard_error():
-    schema = {"type": "object", "required": ["n"]}
-    with Peer(lambda asked: legacy_peer(
-            asked, tools_list=lambda asked: http_answer(result(asked, {"tools": [{
-                "name": "a", "inputSchema": {"type": "object"}, "outputSchema": schema}]})),
-            tools_call=lambda asked: http_answer(result(asked, {
-                "content": [], "structuredContent": {}})))) as peer:
-        ran = run("call", peer.url, "a", "b=1")
-    assert ran.code == 0 and ran.err.startswith("mcpkit: the result of a breaks its outputSchema")
-
-
-CLIENT_WORDS = {"list": [], "call": ["add", "a=1"], "read": ["sample://text"],
-                "prompt": ["greet", "name=x"], "send": ["tools/list"], "probe": [],
-                "complete": ["prompt", "greet", "name", "A"], "listen": ["--tools"]}
-
-
-@pytest.mark.parametrize("name", CLIENT_WORDS)
-def test_c123_each_command_of_the_client_takes_all_its_options(name, tmp_path):
-    (tmp_path / "headers").write_text("X-Api-Key: a:b\n")
-    (tmp_path / "answers").write_text("{}")
-    server = build_sample_server(sessions=True)
-    with mcpkit.HTTPService(server, port=0) as service, telling(server):
-        words = ["--header", f"@{tmp_path / 'headers'}", "--header", "X-More: c", "--timeout", "9",
-                 "--max-time", "2", "--era", "legacy", "--json", "-v"]
-        if name != "probe":                   # which answers no questions
-            words += ["--answer", "a=b", "--root", str(tmp_path), "--answers",
-                      str(tmp_path / "answers")]
-        ran = run(name, service.url, *CLIENT_WORDS[name], *words)
-    assert ran.code == (4 if name == "listen" else 0), ran.err
-    requests = re.findall(r"^> (?:POST|GET|DELETE) .*\n((?:> .*\n)+)", ran.err, flags=re.M)
-    assert len(requests) >= 3
-    assert all("> X-Api-Key: ***\n> X-More: ***\n" in request for request in requests)
-    assert "a:b" not in ran.err
-
-
-CONFIG = {"mcpServers": {"pong": {
-    "command": "${PY}", "args": [*MODULE, "serve", "--stdio"], "env": {"KEY": "s3cret-of-file"}}}}
-
-
-@table("words, file", {
-    "a name": (["list", "pong"], ".mcp.json"), "another file": (["list", "pong"], "mcp.json"),
-    "an editor's file": (["list", "pong"], ".vscode/mcp.json"),
-    "the user's file": (["list", "pong"], "home/.cursor/mcp.json"),
-    "the user's settings": (["list", "pong"], "home/.config/Code/User/mcp.json"),
-    "a file that is named": (["list", "pong", "--config", "my.json"], "my.json"),
-    "an option instead of TARGET": (["list", "--config", "my.json", "--server", "pong"], "my.json"),
-    "before more words": (["call", "--server=pong", "pong", "message=x"], ".mcp.json"),
-    "the probe": (["probe", "pong"], ".mcp.json")})
-def test_a_server_of_a_configuration_file_goes_by_its_name(words, file, tmp_path):
-    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / file).write_text(json.dumps(CONFIG))
-    ran = run(*words, cwd=tmp_path, HOME=str(tmp_path / "home"), XDG_CONFIG_HOME=str(
-        tmp_path / "home" / ".config"), PY=sys.executable)
-    assert (ran.code, ran.err) == (0, "") and "pong" in ran.out
-
-
-def test_the_probe_of_a_file_names_each_server_that_works_and_each_that_does_not(target, tmp_path):
-    host = target.partition("://")[2].partition("/")[0]
-    (tmp_path / "my.json").write_text(json.dumps({"servers": {
-        **CONFIG["mcpServers"], "gone": {"command": "no-such-command-anywhere"},
-        "bare": {"url": "http://h.test/", "headers": {"A": "${NO_A} ${PY}", "B": "${NO_B:-b}",
-                                                      "C": "${NO_C}"}},
-        "web": {"url": target + "?k=s3cret-of-url", "headers": {"X-Key": "s3cret-of-header"}}}}))
-    files = [word for name in ("junit", "html", "transcript")
-             for word in (f"--{name}", str(tmp_path / name))]
-    ran = run("probe", "--config", "my.json", "--deep", "--curl", *files, "-v", cwd=tmp_path,
-              PY=sys.executable)
-    assert ran.code == 4 and [line.strip() for line in ran.out.splitlines()[:7]] == [
-        "probe of 4 servers in my.json",
-        "pass        pong: mcpkit pong 0.2.0 speaks 2025-11-25 and 2026-07-28",
-        "unreachable gone: at start: command not found: no-such-command-anywhere",
-        "-> check its spelling and the PATH",
-        "fail        bare: at configuration: the server bare needs the variables NO_A and NO_C, "
-        "which are not set", "-> fix its entry, or set what it needs",
-        "pass        web: sample 1.2.3 speaks 2025-11-25 and 2026-07-28"]
-    written = [(tmp_path / name).read_text() for name in ("junit", "html", "transcript")]
-    assert "web: modern" in written[0] and ">web</a>" in written[1]
-    assert f"Host: {host}" in written[2] and "2025-11-25" in written[2]
-    assert "s3cret" not in "".join([ran.out, ran.err, *written])
-
-
-def test_the_probe_of_a_file_is_one_json_document_and_says_where_there_is_no_server(tmp_path):
-    (tmp_path / "my.json").write_text(json.dumps(CONFIG))
-    ran = run("probe", "--config", "my.json", "--json", "--era", "modern", cwd=tmp_path,
-              PY=sys.executable)
-    assert ran.code == 0 and list(ran.json["servers"]) == ["pong"]
-    assert ran.json["servers"]["pong"]["eras"]["modern"]["tools"] == ["pong"]
-    assert ran.json["verdict"] == "pass" and ran.json["target"] == "my.json"
-    (tmp_path / "my.json").write_text("{}")
-    assert "my.json names no servers" in run("probe", "--config", "my.json", cwd=tmp_path).err
-    assert "but is missing" in run("probe", cwd=tmp_path).err
-
-
-@needs_signals
-def test_a_signal_ends_the_probe_of_a_file_and_all_servers_that_it_has_started(tmp_path):
-    script = (f"import os, time; open({str(tmp_path / 'pid')!r} + str(os.getpid()), 'w'); "
-              "print('[]', flush=True); time.sleep(600)")
-    (tmp_path / "my.json").write_text(json.dumps({"servers": {
-        name: {"command": sys.executable, "args": ["-c", script]} for name in "ab"}}))
-    child = subprocess.Popen([*PROGRAM, "probe", "--config", "my.json", "--timeout", "500"],
-                             cwd=tmp_path)
-    wait_for(lambda: len(list(tmp_path.glob("pid*"))) == 2)
-    child.terminate()
-    assert child.wait(WAIT) == 143
-    for path in tmp_path.glob("pid*"):
-        wait_for(lambda: not is_running(int(path.name[3:])))
-
-
-def test_the_probe_takes_a_bare_host_for_a_target(target):
-    host = target.partition("://")[2].partition("/")[0]
-    ran = run("probe", host, "--era", "modern")
-    assert ran.code == 0 and f"discovery     found {target}, named by the usual path" in ran.out
-
-
-def test_a_child_has_the_variables_and_the_folder_of_its_entry(tmp_path):
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "show.py").write_text(
-        "import os\nfrom mcpkit import Server\nserver = Server('show')\n@server.tool\n"
-        "def show() -> str:\n    return os.environ['A'] + ' ' + os.path.basename(os.getcwd())")
-    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {"show": {
-        "command": sys.executable, "args": [*MODULE, "serve", "show.py", "--stdio"],
-        "env": {"A": "one"}, "cwd": "there"}}}))
-    assert run("call", "show", "show", cwd=tmp_path).out == "one there\n"
-    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {"show": {
-        "command": sys.executable, "cwd": "nowhere"}}}))
-    ran = run("list", "show", cwd=tmp_path)
-    assert ran.code == 4 and "in nowhere: No such file" in ran.err
-
-
-def test_servers_lists_what_the_files_name_and_no_secret(tmp_path):
-    (tmp_path / ".mcp.json").write_text("{")
-    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {
-        "a": {"command": "/opt/bin/tool --key s3cret", "args": ["s3cret"], "env": {"K": "s3cret"}},
-        "b": {"url": "https://u:s3cret@h.example/s3cret?k=s3cret", "headers": {"K": "s3cret"}},
-        "c\x1b": {"type": "pigeon"}}}))
-    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
-    ran = run("servers", cwd=tmp_path, **home)
-    assert [line.split("  ")[0] for line in ran.out.splitlines()] == ["a", "b", "c\\x1b"]
-    assert ran.err.startswith("mcpkit: .mcp.json:1:2: ") and "s3cret" not in ran.out + ran.err
-    assert run("servers", "--json", cwd=tmp_path, **home).json["servers"][:2] == [
-        {"name": "a", "kind": "stdio", "where": "tool", "source": "mcp.json"},
-        {"name": "b", "kind": "http", "where": "h.example", "source": "mcp.json"}]
-    assert run("servers", "--config", ".mcp.json", cwd=tmp_path, **home).code == 2
-
-
-CONFIG_FAULTS = {
-    "an unknown name": (["list", "pang"], 2, "did you mean pong?"),
-    "an unknown name of a file": (["list", "pang", "--config", "mcp.json"], 2, "no server pang in"),
-    "no such file": (["list", "pong", "--config", "no.json"], 2, "no.json cannot be read"),
-    "a variable that is missing": (["list", "pong"], 2, "needs the variable PY, which is not set"),
-    "a file and a URL": (["list", "http://127.0.0.1:1/", "--config", "mcp.json"], 2, "--config goes"),
-    "two servers": (["list", "--server", "pong", "--", "python3"], 2, "both --server and -- COMMAND"),
-    "a name and a URL": (["call", "http://h/", "pong", "--server", "pong"], 2, "both a URL and"),
-    "a child that is not there": (["list", "gone"], 4, "its last words: key ***"),
-}
-
-
-@cases(CONFIG_FAULTS)
-def test_a_server_that_no_file_has_is_one_line_without_secrets(case, tmp_path):
-    words, code, advice = case
-    config = {**CONFIG["mcpServers"], "gone": {
-        "command": sys.executable, "env": {"KEY": "s3cret-of-file"},
-        "args": ["-c", "import os, sys; sys.exit('key ' + os.environ['KEY'])"]}}
-    (tmp_path / "mcp.json").write_text(json.dumps({"servers": config}))
-    ran = run(*words, cwd=tmp_path, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
-    assert (ran.code, ran.out) == (code, "") and advice in ran.err and ran.err.count("\n") == 1
-    assert "s3cret" not in ran.err
-
-
-def test_help_of_each_command_has_examples(capsys):
-    for name in mcpkit.COMMANDS:
+def test_help_names_each_command_and_each_of_them_has_examples(capsys):
+    shown = run("--help").out
+    assert " -- python3 server.py" in shown and "  143  terminated" in shown
+    for name in re.findall(r"^    ([a-z]+) ", shown, re.M):
         with pytest.raises(SystemExit, match="^0$"):
             mcpkit.main([name, "--help"])
         assert f"\n  mcpkit.py {name}" in capsys.readouterr().out
-    assert " -- python3 server.py" in run("--help").out
 
 
 def test_sse_prints_one_json_object_an_event(tmp_path):
@@ -8315,6 +8135,8 @@ def test_sse_prints_one_json_object_an_event(tmp_path):
     (tmp_path / "stream").write_bytes(data)
     assert run("sse", str(tmp_path / "stream")).out == ran.out
 
+
+# ---- serve
 
 @contextlib.contextmanager
 def starting(command, folder=ROOT, **options):
@@ -8430,27 +8252,23 @@ def test_a_second_signal_ends_a_server_at_once(lingering, name, code):
 
 
 @needs_signals
-@pytest.mark.parametrize("words", [[], ["--stdio"]], ids=["HTTP", "stdio"])
-def test_threads_that_a_file_left_running_do_not_keep_its_server(lingering, words):
-    if not words:
-        with starting([*lingering, "--port", "0"]) as (child, url):
-            assert run("call", url, "leave_running").code == 0
-            child.terminate()
-            assert child.wait(WAIT) == 0
-        return
+def test_threads_that_a_file_left_running_do_not_keep_its_server(lingering):
+    with starting([*lingering, "--port", "0"]) as (child, url):
+        assert run("call", url, "leave_running").code == 0
+        child.terminate()
+        assert child.wait(WAIT) == 0
     request = json.dumps(tool_call("leave_running")).encode() + b"\n"
-    child = subprocess.run([sys.executable, *map(str, lingering), *words], input=request,
+    child = subprocess.run([sys.executable, *map(str, lingering), "--stdio"], input=request,
                            stdout=subprocess.PIPE, timeout=WAIT)
     assert child.returncode == 0 and json.loads(child.stdout)["id"] == 1
 
 
 @needs_signals
 def test_a_stdio_server_that_is_told_to_stop_answers_and_exits_with_0(lingering):
-    with subprocess.Popen([sys.executable, *map(str, lingering), "--stdio"],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as child:
-        request = tool_call("linger")
-        request["params"]["_meta"] = {"progressToken": 1}
+    request = tool_call("linger")
+    request["params"]["_meta"] = {"progressToken": 1}
+    with subprocess.Popen([sys.executable, *map(str, lingering), "--stdio"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         child.stdin.write(json.dumps(request).encode() + b"\n")
         child.stdin.flush()
         assert b"notifications/progress" in child.stdout.readline()
@@ -8459,6 +8277,7 @@ def test_a_stdio_server_that_is_told_to_stop_answers_and_exits_with_0(lingering)
     assert b"as far as it got" in out and (child.returncode, err) == (0, b"")
 
 
+@needs_signals
 @table("form, pattern", {
     "JSON": ("json", '{"time":"[^"]+","method":"tools/call","name":"pong","status":200,"ms":[0-9.]+}'),
     "text": ("text", r"\S+Z tools/call pong 200 [0-9.]+ ms")})
@@ -8468,8 +8287,7 @@ def test_serve_logs_requests_on_standard_error(form, pattern):
         assert run("call", url, "pong", "message=s3cr3t", "--era", "legacy").code == 0
         child.terminate()
         _, err = child.communicate(timeout=WAIT)
-    if os.name == "posix":
-        assert re.fullmatch(pattern, err.decode().splitlines()[-1]) and b"s3cr3t" not in err
+    assert re.fullmatch(pattern, err.decode().splitlines()[-1]) and b"s3cr3t" not in err
 
 
 @needs_signals
@@ -8495,7 +8313,7 @@ def test_a_file_that_runs_its_server_is_a_program(lingering, tmp_path):
     assert json.loads(child.stdout)["result"] == {} and child.stderr == b""
 
 
-SERVER_FILES = {
+@table("code, words", {
     "one that breaks": ("1 / 0", "ZeroDivisionError: division by zero"),
     "one without a server": ("x = 1", "has no mcpkit.Server at its top level"),
     "one that breaks further down": ("def f():\n    return {}['key']\n\nf()",
@@ -8509,12 +8327,8 @@ SERVER_FILES = {
     "one with two": ("from mcpkit import Server\na = Server('a')\nb = Server('b')",
                      "makes 2 servers"),
     "one that is no Python": ("this is not", "SyntaxError"),
-}
-
-
-@cases(SERVER_FILES)
-def test_a_server_file_that_cannot_be_served_is_one_line(tmp_path, case):
-    code, words = case
+})
+def test_a_server_file_that_cannot_be_served_is_one_line(tmp_path, code, words):
     (tmp_path / "it.py").write_text(code)
     ran = run("serve", str(tmp_path / "it.py"), "--port", "0")
     assert ran.code == 2 and words in ran.err and ran.err.count("\n") == 1
@@ -8525,38 +8339,7 @@ def test_a_port_that_is_taken_is_one_line(pong):
     assert ran.code == 4 and ran.err.startswith("mcpkit: cannot listen on 127.0.0.1:")
 
 
-def test_serve_lets_in_who_has_a_token_of_the_file_or_the_variable(tmp_path, monkeypatch):
-    (tmp_path / "tokens").write_text("\ufeff# of the team\n\n  one-token  \r\ntwo.token==", "utf-8")
-    monkeypatch.setenv("TEAM_TOKEN", "three-token\n")
-    with serving("--token-file", str(tmp_path / "tokens"), "--token-env", "TEAM_TOKEN") as url:
-        def code(token):
-            return run("call", url, "pong", "message=x", "--header", f"Authorization: {token}").code
-        assert [code(f"Bearer {token}") for token in ("one-token", "two.token==", "three-token")] == [
-            0, 0, 0]
-        assert [code(words) for words in ("Bearer # of the team", "Bearer four", "Basic x")] == [
-            1, 1, 1]
-
-
-TOKEN_FAULTS = {
-    "a variable that is not set": (["--token-env", "NO_SUCH_TOKEN"],
-                                   "the variable NO_SUCH_TOKEN holds no token: put one"),
-    "an empty variable": (["--token-env", "EMPTY_TOKEN"], "the variable EMPTY_TOKEN holds no"),
-    "a file that is not there": (["--token-file", "no/such/file"], "cannot be read"),
-    "an empty file": (["--token-file", os.devnull], "holds no token: put one"),
-    "a token that no header can carry": (["--token-env", "ODD_TOKEN"], "token 1 cannot stand in"),
-    "a token for stdio": (["--stdio", "--token-env", "GOOD_TOKEN"], "--stdio asks nobody"),
-}
-
-
-@cases(TOKEN_FAULTS)
-def test_tokens_that_cannot_be_asked_for_are_a_mistake_that_is_told(case, monkeypatch):
-    words, advice = case
-    for name, value in {"EMPTY": " \n", "ODD": "sec ret-token", "GOOD": "good-token"}.items():
-        monkeypatch.setenv(f"{name}_TOKEN", value)
-    ran = run("serve", "--port", "0", *words)
-    assert ran.code == 2 and advice in ran.err and ran.err.count("\n") == 1
-    assert "ret-token" not in ran.err and "good-token" not in ran.err
-
+# ---- what goes wrong around a command
 
 GARBAGE = [5, "x", None, [], {}, [5], {"a": 5}, True]
 
@@ -8597,39 +8380,23 @@ def test_garbage_in_every_field_never_ends_in_a_traceback(capsys):
         for number in range(240):
             command, *rest = commands[number % len(commands)]
             words = [command, peer.url, *rest, *(["--json"] if choose.randrange(2) else [])]
-            assert mcpkit.main(words) in mcpkit.EXIT_CODES
+            assert mcpkit.main(words) in (0, 1, 2, 3, 4, 5)
             shown = capsys.readouterr()
             assert all(character.isprintable() or character in "\n\t" for character in shown.out)
             if "--json" in words and shown.out:
                 json.loads(shown.out)
 
 
-BAD_OPTIONS = {"no time": ["list", "--timeout", "nan", "http://127.0.0.1:1/"],
-               "endless": ["serve", "--read-seconds", "inf"],
-               "nothing": ["serve", "--idle-seconds", "0"], "negative": ["serve", "--max-body", "-1"],
-               "a port too high": ["serve", "--port", "99999"],
-               "a port too low": ["serve", "--port", "-1"]}
-
-
-@cases(BAD_OPTIONS)
-def test_an_option_that_limits_nothing_is_refused(case):
-    ran = run(*case)
-    assert ran.code == 2 and ran.err.startswith("mcpkit: argument --") and ran.err.count("\n") == 1
-
-
-CLOSED = {
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full")
+@table("words, code", {
     "serving without input": ("serve --stdio <&-", 2), "serving without output": (
         "serve --stdio >&-", 2),
     "an output that is full": ("list URL >/dev/full", 1), "no output": ("list URL >&-", 0),
+    "a reader that has gone": ("list URL | :", 0),
     "no input": ("sse <&-", 2), "no errors": ("list nonsense 2>&-", 2),
     "errors that are full": ("list nonsense --json 2>/dev/full", 2),
-}
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full")
-@cases(CLOSED)
-def test_streams_that_are_closed_or_full_are_no_traceback(target, case):
-    words, code = case
+})
+def test_streams_that_are_closed_or_full_are_no_traceback(target, words, code):
     command = f"{' '.join(PROGRAM)} {words.replace('URL', target)}"
     ran = subprocess.run(["sh", "-c", command], capture_output=True, timeout=WAIT, text=True)
     assert ran.returncode == code and ran.stderr.count("\n") <= 1, ran.stderr
@@ -8638,49 +8405,15 @@ def test_streams_that_are_closed_or_full_are_no_traceback(target, case):
 @needs_signals
 def test_a_command_that_is_terminated_ends_its_child_too(tmp_path):
     import signal
-    code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()));" \
-           "time.sleep(300)"
-    command = [*PROGRAM, "list", "--", sys.executable, "-c", code]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:
-        deadline = time.monotonic() + WAIT
-        while time.monotonic() < deadline and not (
-                (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
-            threading.Event().wait(0.01)
+    code = (f"import os, time; open({str(tmp_path / 'pid.')!r} + str(os.getpid()), 'w').close(); "
+            "time.sleep(300)")
+    with subprocess.Popen([*PROGRAM, "list", "--", sys.executable, "-c", code],
+                          stdout=subprocess.DEVNULL) as child:
+        assert wait_until(lambda: list(tmp_path.iterdir()))
         child.send_signal(signal.SIGTERM)
         assert child.wait(WAIT) == 128 + signal.SIGTERM
-    assert wait_until(lambda: not is_running(int((tmp_path / "pid").read_text())))
-
-
-def test_the_probe_writes_the_reports_that_are_asked_for(target, tmp_path):
-    names = ("junit", "html", "transcript")
-    words = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
-    ran = run("probe", target, "--deep", "--era", "modern", "--curl", "--json", *words)
-    assert ran.code == 0, ran.err
-    starts = [(tmp_path / name).read_text(encoding="utf-8")[:30] for name in names]
-    assert starts[0].startswith("<?xml ") and starts[1].startswith("<!DOCTYPE html>")
-    assert starts[2].startswith("### 1 \u00b7 server/discover\n")
-    assert len(ran.json["curl"]) == ran.json["requests"] > 30
-    assert ran.json["eras"]["modern"]["levels"]["MUST"]["broken"] == 0
-    text = run("probe", target, "--era", "modern", "--curl").out
-    assert text.count("\ncurl -sSi ") == 2
-    assert run("probe", target, "--html", str(tmp_path / "no" / "file")).code == 2
-
-
-def test_no_file_that_the_probe_writes_has_a_secret(tmp_path):
-    names = ("junit", "html", "transcript")
-    words = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
-
-    def answer(asked):                   # a server that repeats what it is given
-        return error_answer(-32600, "400 Bad Request", None, f"{asked.headers['x-api-key']} "
-                            f"is not known at {asked.path}")
-
-    with Peer(answer) as peer:
-        ran = run("probe", peer.url + "?access_token=s3cret-in-url&x=1", "--header",
-                  "X-Api-Key: s3cret-in-header", "--curl", *words)
-    assert ran.code == 1 and "is not known" in ran.out
-    for text in [(tmp_path / name).read_text(encoding="utf-8") for name in names]:
-        assert "s3cret" not in text and "is not known" in text
-    assert "s3cret" not in ran.out.partition("\ncurl ")[2]
+    pid, = (int(path.suffix[1:]) for path in tmp_path.iterdir())
+    assert wait_until(lambda: not is_running(pid))
 
 
 # EXTRAS: what follows tests the sections below the same line of mcpkit.py.
@@ -9308,6 +9041,39 @@ def test_a_caller_is_not_told_of_resources_that_it_may_not_read():
         with listen(service, wanted, Authorization="Bearer t") as stream:
             granted = stream.next_message()["params"]["notifications"]
     assert granted == {"resourceSubscriptions": ["open:"]}
+
+
+def test_serve_lets_in_who_has_a_token_of_the_file_or_the_variable(tmp_path, monkeypatch):
+    (tmp_path / "tokens").write_text("\ufeff# of the team\n\n  one-token  \r\ntwo.token==", "utf-8")
+    monkeypatch.setenv("TEAM_TOKEN", "three-token\n")
+    with serving("--token-file", str(tmp_path / "tokens"), "--token-env", "TEAM_TOKEN") as url:
+        def code(token):
+            return run("call", url, "pong", "message=x", "--header", f"Authorization: {token}").code
+        assert [code(f"Bearer {token}") for token in ("one-token", "two.token==", "three-token")] == [
+            0, 0, 0]
+        assert [code(words) for words in ("Bearer # of the team", "Bearer four", "Basic x")] == [
+            1, 1, 1]
+
+
+TOKEN_FAULTS = {
+    "a variable that is not set": (["--token-env", "NO_SUCH_TOKEN"],
+                                   "the variable NO_SUCH_TOKEN holds no token: put one"),
+    "an empty variable": (["--token-env", "EMPTY_TOKEN"], "the variable EMPTY_TOKEN holds no"),
+    "a file that is not there": (["--token-file", "no/such/file"], "cannot be read"),
+    "an empty file": (["--token-file", os.devnull], "holds no token: put one"),
+    "a token that no header can carry": (["--token-env", "ODD_TOKEN"], "token 1 cannot stand in"),
+    "a token for stdio": (["--stdio", "--token-env", "GOOD_TOKEN"], "--stdio asks nobody"),
+}
+
+
+@cases(TOKEN_FAULTS)
+def test_tokens_that_cannot_be_asked_for_are_a_mistake_that_is_told(case, monkeypatch):
+    words, advice = case
+    for name, value in {"EMPTY": " \n", "ODD": "sec ret-token", "GOOD": "good-token"}.items():
+        monkeypatch.setenv(f"{name}_TOKEN", value)
+    ran = run("serve", "--port", "0", *words)
+    assert ran.code == 2 and advice in ran.err and ran.err.count("\n") == 1
+    assert "ret-token" not in ran.err and "good-token" not in ran.err
 
 
 # =============================================================================================
@@ -11637,6 +11403,134 @@ def test_of_a_secret_that_was_cut_off_no_beginning_is_left(size):
     assert mcpkit.hide_secrets("100101x... 100101102", {secret: "!"}) == "100101x... 100101102"
 
 
+CONFIG = {"mcpServers": {"pong": {
+    "command": "${PY}", "args": [*MODULE, "serve", "--stdio"], "env": {"KEY": "s3cret-of-file"}}}}
+
+
+@table("words, file", {
+    "a name": (["list", "pong"], ".mcp.json"), "another file": (["list", "pong"], "mcp.json"),
+    "an editor's file": (["list", "pong"], ".vscode/mcp.json"),
+    "the user's file": (["list", "pong"], "home/.cursor/mcp.json"),
+    "the user's settings": (["list", "pong"], "home/.config/Code/User/mcp.json"),
+    "a file that is named": (["list", "pong", "--config", "my.json"], "my.json"),
+    "an option instead of TARGET": (["list", "--config", "my.json", "--server", "pong"], "my.json"),
+    "before more words": (["call", "--server=pong", "pong", "message=x"], ".mcp.json"),
+    "the probe": (["probe", "pong"], ".mcp.json")})
+def test_a_server_of_a_configuration_file_goes_by_its_name(words, file, tmp_path):
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(json.dumps(CONFIG))
+    ran = run(*words, cwd=tmp_path, HOME=str(tmp_path / "home"), XDG_CONFIG_HOME=str(
+        tmp_path / "home" / ".config"), PY=sys.executable)
+    assert (ran.code, ran.err) == (0, "") and "pong" in ran.out
+
+
+def test_the_probe_of_a_file_names_each_server_that_works_and_each_that_does_not(target, tmp_path):
+    host = target.partition("://")[2].partition("/")[0]
+    (tmp_path / "my.json").write_text(json.dumps({"servers": {
+        **CONFIG["mcpServers"], "gone": {"command": "no-such-command-anywhere"},
+        "bare": {"url": "http://h.test/", "headers": {"A": "${NO_A} ${PY}", "B": "${NO_B:-b}",
+                                                      "C": "${NO_C}"}},
+        "web": {"url": target + "?k=s3cret-of-url", "headers": {"X-Key": "s3cret-of-header"}}}}))
+    files = [word for name in ("junit", "html", "transcript")
+             for word in (f"--{name}", str(tmp_path / name))]
+    ran = run("probe", "--config", "my.json", "--deep", "--curl", *files, "-v", cwd=tmp_path,
+              PY=sys.executable)
+    assert ran.code == 4 and [line.strip() for line in ran.out.splitlines()[:7]] == [
+        "probe of 4 servers in my.json",
+        "pass        pong: mcpkit pong 0.2.0 speaks 2025-11-25 and 2026-07-28",
+        "unreachable gone: at start: command not found: no-such-command-anywhere",
+        "-> check its spelling and the PATH",
+        "fail        bare: at configuration: the server bare needs the variables NO_A and NO_C, "
+        "which are not set", "-> fix its entry, or set what it needs",
+        "pass        web: sample 1.2.3 speaks 2025-11-25 and 2026-07-28"]
+    written = [(tmp_path / name).read_text() for name in ("junit", "html", "transcript")]
+    assert "web: modern" in written[0] and ">web</a>" in written[1]
+    assert f"Host: {host}" in written[2] and "2025-11-25" in written[2]
+    assert "s3cret" not in "".join([ran.out, ran.err, *written])
+
+
+def test_the_probe_of_a_file_is_one_json_document_and_says_where_there_is_no_server(tmp_path):
+    (tmp_path / "my.json").write_text(json.dumps(CONFIG))
+    ran = run("probe", "--config", "my.json", "--json", "--era", "modern", cwd=tmp_path,
+              PY=sys.executable)
+    assert ran.code == 0 and list(ran.json["servers"]) == ["pong"]
+    assert ran.json["servers"]["pong"]["eras"]["modern"]["tools"] == ["pong"]
+    assert ran.json["verdict"] == "pass" and ran.json["target"] == "my.json"
+    (tmp_path / "my.json").write_text("{}")
+    assert "my.json names no servers" in run("probe", "--config", "my.json", cwd=tmp_path).err
+    assert "but is missing" in run("probe", cwd=tmp_path).err
+
+
+@needs_signals
+def test_a_signal_ends_the_probe_of_a_file_and_all_servers_that_it_has_started(tmp_path):
+    script = (f"import os, time; open({str(tmp_path / 'pid')!r} + str(os.getpid()), 'w'); "
+              "print('[]', flush=True); time.sleep(600)")
+    (tmp_path / "my.json").write_text(json.dumps({"servers": {
+        name: {"command": sys.executable, "args": ["-c", script]} for name in "ab"}}))
+    child = subprocess.Popen([*PROGRAM, "probe", "--config", "my.json", "--timeout", "500"],
+                             cwd=tmp_path)
+    wait_for(lambda: len(list(tmp_path.glob("pid*"))) == 2)
+    child.terminate()
+    assert child.wait(WAIT) == 143
+    for path in tmp_path.glob("pid*"):
+        wait_for(lambda: not is_running(int(path.name[3:])))
+
+
+def test_a_child_has_the_variables_and_the_folder_of_its_entry(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "show.py").write_text(
+        "import os\nfrom mcpkit import Server\nserver = Server('show')\n@server.tool\n"
+        "def show() -> str:\n    return os.environ['A'] + ' ' + os.path.basename(os.getcwd())")
+    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {"show": {
+        "command": sys.executable, "args": [*MODULE, "serve", "show.py", "--stdio"],
+        "env": {"A": "one"}, "cwd": "there"}}}))
+    assert run("call", "show", "show", cwd=tmp_path).out == "one there\n"
+    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {"show": {
+        "command": sys.executable, "cwd": "nowhere"}}}))
+    ran = run("list", "show", cwd=tmp_path)
+    assert ran.code == 4 and "in nowhere: No such file" in ran.err
+
+
+def test_servers_lists_what_the_files_name_and_no_secret(tmp_path):
+    (tmp_path / ".mcp.json").write_text("{")
+    (tmp_path / "mcp.json").write_text(json.dumps({"servers": {
+        "a": {"command": "/opt/bin/tool --key s3cret", "args": ["s3cret"], "env": {"K": "s3cret"}},
+        "b": {"url": "https://u:s3cret@h.example/s3cret?k=s3cret", "headers": {"K": "s3cret"}},
+        "c\x1b": {"type": "pigeon"}}}))
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    ran = run("servers", cwd=tmp_path, **home)
+    assert [line.split("  ")[0] for line in ran.out.splitlines()] == ["a", "b", "c\\x1b"]
+    assert ran.err.startswith("mcpkit: .mcp.json:1:2: ") and "s3cret" not in ran.out + ran.err
+    assert run("servers", "--json", cwd=tmp_path, **home).json["servers"][:2] == [
+        {"name": "a", "kind": "stdio", "where": "tool", "source": "mcp.json"},
+        {"name": "b", "kind": "http", "where": "h.example", "source": "mcp.json"}]
+    assert run("servers", "--config", ".mcp.json", cwd=tmp_path, **home).code == 2
+
+
+CONFIG_FAULTS = {
+    "an unknown name": (["list", "pang"], 2, "did you mean pong?"),
+    "an unknown name of a file": (["list", "pang", "--config", "mcp.json"], 2, "no server pang in"),
+    "no such file": (["list", "pong", "--config", "no.json"], 2, "no.json cannot be read"),
+    "a variable that is missing": (["list", "pong"], 2, "needs the variable PY, which is not set"),
+    "a file and a URL": (["list", "http://127.0.0.1:1/", "--config", "mcp.json"], 2, "--config goes"),
+    "two servers": (["list", "--server", "pong", "--", "python3"], 2, "both --server and -- COMMAND"),
+    "a name and a URL": (["call", "http://h/", "pong", "--server", "pong"], 2, "both a URL and"),
+    "a child that is not there": (["list", "gone"], 4, "its last words: key ***"),
+}
+
+
+@cases(CONFIG_FAULTS)
+def test_a_server_that_no_file_has_is_one_line_without_secrets(case, tmp_path):
+    words, code, advice = case
+    config = {**CONFIG["mcpServers"], "gone": {
+        "command": sys.executable, "env": {"KEY": "s3cret-of-file"},
+        "args": ["-c", "import os, sys; sys.exit('key ' + os.environ['KEY'])"]}}
+    (tmp_path / "mcp.json").write_text(json.dumps({"servers": config}))
+    ran = run(*words, cwd=tmp_path, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path))
+    assert (ran.code, ran.out) == (code, "") and advice in ran.err and ran.err.count("\n") == 1
+    assert "s3cret" not in ran.err
+
+
 # =============================================================================================
 # 26. PROBE RULES
 # =============================================================================================
@@ -12424,6 +12318,12 @@ def test_what_is_published_names_the_url_that_was_asked_or_the_public_one():
         assert reply.headers["cache-control"] == "public, max-age=3600"
 
 
+def test_the_probe_takes_a_bare_host_for_a_target(target):
+    host = target.partition("://")[2].partition("/")[0]
+    ran = run("probe", host, "--era", "modern")
+    assert ran.code == 0 and f"discovery     found {target}, named by the usual path" in ran.out
+
+
 # =============================================================================================
 # 28. REPORTS
 # =============================================================================================
@@ -12587,6 +12487,38 @@ def test_c122_nothing_of_a_peer_reaches_a_terminal_or_a_file_as_it_is(case, tmp_
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
         assert "Traceback" not in text
     assert "\\x1b" in ran.out
+
+
+def test_the_probe_writes_the_reports_that_are_asked_for(target, tmp_path):
+    names = ("junit", "html", "transcript")
+    words = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
+    ran = run("probe", target, "--deep", "--era", "modern", "--curl", "--json", *words)
+    assert ran.code == 0, ran.err
+    starts = [(tmp_path / name).read_text(encoding="utf-8")[:30] for name in names]
+    assert starts[0].startswith("<?xml ") and starts[1].startswith("<!DOCTYPE html>")
+    assert starts[2].startswith("### 1 \u00b7 server/discover\n")
+    assert len(ran.json["curl"]) == ran.json["requests"] > 30
+    assert ran.json["eras"]["modern"]["levels"]["MUST"]["broken"] == 0
+    text = run("probe", target, "--era", "modern", "--curl").out
+    assert text.count("\ncurl -sSi ") == 2
+    assert run("probe", target, "--html", str(tmp_path / "no" / "file")).code == 2
+
+
+def test_no_file_that_the_probe_writes_has_a_secret(tmp_path):
+    names = ("junit", "html", "transcript")
+    words = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
+
+    def answer(asked):                   # a server that repeats what it is given
+        return error_answer(-32600, "400 Bad Request", None, f"{asked.headers['x-api-key']} "
+                            f"is not known at {asked.path}")
+
+    with Peer(answer) as peer:
+        ran = run("probe", peer.url + "?access_token=s3cret-in-url&x=1", "--header",
+                  "X-Api-Key: s3cret-in-header", "--curl", *words)
+    assert ran.code == 1 and "is not known" in ran.out
+    for text in [(tmp_path / name).read_text(encoding="utf-8") for name in names]:
+        assert "s3cret" not in text and "is not known" in text
+    assert "s3cret" not in ran.out.partition("\ncurl ")[2]
 
 
 # =============================================================================================
