@@ -15132,7 +15132,7 @@ class Redactor:
         self._found = 0                           # how many of these were in texts
         self._last = 0                            # the highest number of a placeholder
         for secret in secrets_given:
-            self._look_for(secret)
+            self._replace(secret, "", is_sought=True)
 
     def learn(self, exchange: Exchange) -> None:
         """Take in the secrets of an exchange, so that they are known wherever they stand."""
@@ -15145,16 +15145,21 @@ class Redactor:
         for headers in both:
             for name, value in headers.items():
                 if re.search(SECRET_HEADERS, name):
-                    self._look_for(split_credentials(value)[1], name)
+                    self._replace(split_credentials(value)[1], name, is_sought=True)
 
     def hide(self, text: str) -> str:
         """Return text without secrets."""
         for secret in sorted(self._known, key=len, reverse=True):
             if len(secret) >= 6:                  # a shorter one would be found in any text
                 text = text.replace(secret, self._known[secret])
+        def hide_found(match: Any) -> str:
+            is_new = match[2] not in self._names and self._found < self.MAX_FOUND
+            placeholder = self._replace(match[2], match[1], is_sought=is_new)
+            self._found += is_new and placeholder != match[2]
+            return match[1] + placeholder
+
         for pattern in (self._MEMBER, self._QUERY):
-            text = re.sub(pattern, lambda match: (
-                match[1] + self._hide_found(match[2], match[1])), text)
+            text = re.sub(pattern, hide_found, text)
         return text
 
     def hide_header(self, name: str, value: str) -> str:
@@ -15162,31 +15167,21 @@ class Redactor:
         if not re.search(SECRET_HEADERS, name):
             return self.hide(value)
         scheme, secret = split_credentials(value)
-        return scheme + self._find_name(secret, name)
+        return scheme + self._replace(secret, name)
 
-    def _hide_found(self, secret: str, name: str) -> str:
-        """Return the placeholder of what a text has, which may have a great many."""
-        if secret in self._names or self._found == self.MAX_FOUND:
-            return self._find_name(secret, name)
-        placeholder = self._look_for(secret, name)
-        self._found += placeholder != secret
-        return placeholder
+    def _replace(self, secret: str, name: str, is_sought: bool = False) -> str:
+        """Return the placeholder of what a header or member with a name has.
 
-    def _look_for(self, secret: str, name: str = "") -> str:
-        """Have a secret hidden wherever it stands from now on, and return its placeholder."""
-        placeholder = self._find_name(secret, name)
-        if placeholder != secret:
-            self._known[secret] = placeholder
-        return placeholder
-
-    def _find_name(self, secret: str, name: str = "") -> str:
-        """Return the placeholder of what a header or member with a name has."""
+        One that is sought is hidden wherever it stands from now on.
+        """
         if not secret or re.fullmatch(PLACEHOLDER, secret):
             return secret
         if secret not in self._names:
             self._last += 1
             kind = "session" if "session" in name.lower() else "secret"
             self._names[secret] = f"<{kind}-{self._last}>"
+        if is_sought:
+            self._known[secret] = self._names[secret]
         return self._names[secret]
 
 
@@ -15242,10 +15237,14 @@ def is_of_http(exchange: Exchange) -> bool:
 
 def _format_remarks(exchange: Exchange) -> List[str]:
     """Return as comments why an answer is not, or not all of it, there."""
-    said = "no answer" if exchange.status is None and not exchange.answer else "broken off"
-    return [*([f"# cut: {exchange.size:,} bytes in all"] if exchange.size > len(exchange.answer)
-              else []),
-            *([f"# {said}: {escape_text(exchange.error)}"] if exchange.error else [])]
+    remarks = []
+    if exchange.size > len(exchange.answer):
+        remarks.append(f"# cut: {exchange.size:,} bytes in all")
+    if exchange.error:
+        is_missing = exchange.status is None and not exchange.answer
+        remarks.append(f"# {'no answer' if is_missing else 'broken off'}: "
+                       + escape_text(exchange.error))
+    return remarks
 
 
 def _format_lines(exchange: Exchange, redaction: Redactor) -> Iterator[str]:
@@ -15257,10 +15256,8 @@ def _format_lines(exchange: Exchange, redaction: Redactor) -> Iterator[str]:
 
 def format_request_head(exchange: Exchange, redaction: Redactor) -> str:
     """Return the first lines of a request."""
-    rest = exchange.url.partition("://")[2]
-    host = re.split("[/?#]", rest)[0]
-    path = rest[len(host):]
-    path = path if path.startswith("/") else "/" + path
+    host, path = re.fullmatch(r"(?s)([^/?#]*)/?(.*)", exchange.url.partition("://")[2]).groups()
+    path = "/" + path
     lines = [f"{exchange.method} {redaction.hide(path)} HTTP/1.1", f"Host: {host}"]
     lines += [f"{name}: {redaction.hide_header(name, value)}"
               for name, value in exchange.request_headers.items()
@@ -15384,11 +15381,13 @@ def is_comment(line: str) -> bool:
 
 
 def _find_remarks(lines: Lines) -> Tuple[Optional[str], Optional[int]]:
-    """Return why an answer is not complete, and how large it was, None where nothing says so."""
-    said = [re.fullmatch(_REMARK, line) for _, line in lines]
-    sizes = [re.fullmatch(_CUT, line) for _, line in lines]
-    return (next((match[1] for match in said if match), None),
-            next((int(match[1].replace(",", "")) for match in sizes if match), None))
+    """Return why an answer is not complete, and how large it was, None if nothing says so."""
+    error, size = None, None
+    for _, line in reversed(lines):
+        error = (re.fullmatch(_REMARK, line) or ["", error])[1]
+        cut = re.fullmatch(_CUT, line)
+        size = int(cut[1].replace(",", "")) if cut else size
+    return error, size
 
 
 def _parse_lines(lines: Lines, remarks: tuple) -> Exchange:
@@ -15417,8 +15416,9 @@ def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
                          f"stdio, but is {shorten(first, 60)}")
     sent, body = _parse_headers(lines[1:end])
     host = next((value for name, value in sent.items() if name.lower() == "host"), "localhost")
-    url = _find_asked_url(match[2], host)
-    if url is None:
+    url = match[2] if re.match("https?://", match[2]) else f"http://{host}{match[2]}"
+    if not is_http_url(url) or "://" not in match[2] and not (
+            match[2].startswith("/") and re.fullmatch(r"[^\s/?#]+", host)):
         asked = match[2] if "://" in match[2] else host + match[2]
         raise UsageError(f"line {number} asks for what is no http URL: {shorten(asked, 60)}")
     headers, answer = _parse_headers(lines[end + 1:])
@@ -15434,17 +15434,6 @@ def _parse_http(lines: Lines, remarks: tuple) -> Exchange:
     return Exchange(match[1], url, {name: value for name, value in sent.items()
                                     if name.lower() != "host"}, _parse_body(body), status, headers,
                     data, size or len(data), is_stream, 0.0, error)
-
-
-def _find_asked_url(target: str, host: str) -> Optional[str]:
-    """Return the URL of a request's target and Host, None where that is none."""
-    if re.match("https?://", target):
-        url = target
-    elif target.startswith("/") and re.fullmatch(r"[^\s/?#]+", host):
-        url = f"http://{host}{target}"
-    else:
-        return None
-    return url if is_http_url(url) else None
 
 
 def _parse_headers(lines: Lines) -> Tuple[Headers, Lines]:
@@ -15624,7 +15613,9 @@ class Substitutions:
 
     def learn(self, was: Exchange, now: Exchange) -> None:
         """Take in what an answer gives out: the session, versions, states, cursors, ids."""
-        self._pair(was.headers.get("mcp-session-id"), now.headers.get("mcp-session-id"))
+        sessions = [exchange.headers.get("mcp-session-id") for exchange in (was, now)]
+        if all(sessions):
+            self._texts[sessions[0]] = sessions[1]
         before, after = find_messages(was), find_messages(now)
         self.learn_questions(before, after)
         self._learn_value(*([message.get("result") for message in messages
@@ -15666,18 +15657,14 @@ class Substitutions:
             answer = answer.replace(now.encode("utf-8"), was.encode("utf-8"))
         return exchange._replace(headers=headers, answer=answer)
 
-    def _pair(self, was: Optional[str], now: Optional[str]) -> None:
-        if was and now:
-            self._texts[was] = now
-
     def _learn_value(self, was: Any, now: Any) -> None:
         if isinstance(was, list) and isinstance(now, list):
             for pair in zip(was, now):
                 self._learn_value(*pair)
         for name in was if isinstance(was, dict) and isinstance(now, dict) else ():
             pair = was[name], now.get(name)
-            if name in CARRIED_MEMBERS and all(isinstance(value, str) for value in pair):
-                self._pair(*pair)
+            if name in CARRIED_MEMBERS and all(isinstance(value, str) and value for value in pair):
+                self._texts[pair[0]] = pair[1]
             elif name == "protocolVersion" and isinstance(pair[1], str):
                 self._versions[str(pair[0])] = pair[1]
             else:
