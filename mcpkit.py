@@ -6971,15 +6971,21 @@ def read_certificate(way: Route, waits: Timeouts) -> Certificate:
         return parse_certificate(sock.getpeercert())
 
 
-# Why OpenSSL does not trust a certificate (X509_V_ERR_...), to what is said of it.
-UNKNOWN_ISSUER = ("the certificate of {host} was issued by {issuer}, which is not in the trust "
-                  "store; a TLS-inspecting proxy? Pass its authority with --cacert FILE")
-WRONG_NAME = "the certificate is for {names}, not for {host}"
+# Why OpenSSL does not trust a certificate (X509_V_ERR_...), to what is said of it, and to do.
+TRUST_HINT = ("give the certificate of its authority to clients (--cacert FILE), or have it issued "
+              "by one that they know")
+UNKNOWN_ISSUER = (
+    "the certificate of {host} was issued by {issuer}, which is not in the trust store; a "
+    "TLS-inspecting proxy? Pass its authority with --cacert FILE", TRUST_HINT)
+WRONG_NAME = ("the certificate is for {names}, not for {host}",
+              "use a name in the URL that the certificate has")
 CERTIFICATE_FAULTS = {
-    9: "the certificate of {host} is not valid before {starts}: is this machine's clock right?",
-    10: "the certificate of {host} has expired on {ends}",
-    18: "the certificate of {host} is self-signed by {subject}: pass it with --cacert FILE if you "
-        "trust it",
+    9: ("the certificate of {host} is not valid before {starts}: is this machine's clock right?",
+        "set the clock of this machine, or of the one that made the certificate"),
+    10: ("the certificate of {host} has expired on {ends}",
+         "have it renewed, and the server restarted"),
+    18: ("the certificate of {host} is self-signed by {subject}: pass it with --cacert FILE if you "
+         "trust it", TRUST_HINT),
     19: UNKNOWN_ISSUER, 20: UNKNOWN_ISSUER, 21: UNKNOWN_ISSUER, 62: WRONG_NAME, 64: WRONG_NAME,
 }
 
@@ -6987,16 +6993,16 @@ CERTIFICATE_FAULTS = {
 def explain_certificate(error: Any, way: Route, waits: Timeouts) -> TransportError:
     """Return why a certificate is not trusted, with what it says of itself if it can be seen."""
     code = 20 if way.proxy is not None and error.verify_code == 18 else error.verify_code
+    text, hint = CERTIFICATE_FAULTS.get(code, ("the certificate of {host} is not trusted: {reason}",
+                                               ""))
     reason = shorten(error.verify_message)
     try:
         facts = read_certificate(way, waits)._asdict()
+        text += " (subject {subject}, issuer {issuer}, {starts} to {ends})"
     except (OSError, ValueError, TransportError):
-        return TransportError(f"tls: the certificate of {way.host} is not trusted ({reason})",
-                              layer="tls")
-    facts.update(host=way.host, reason=reason, names=facts["names"] or facts["subject"])
-    text = CERTIFICATE_FAULTS.get(code, "the certificate of {host} is not trusted: {reason}")
-    text += " (subject {subject}, issuer {issuer}, {starts} to {ends})"
-    return TransportError("tls: " + text.format(**facts), layer="tls")
+        facts, text = {"names": ""}, "the certificate of {host} is not trusted ({reason})"
+    facts.update(host=way.host, reason=reason, names=facts["names"] or facts.get("subject"))
+    return TransportError("tls: " + text.format(**facts), layer="tls", hint=hint)
 
 
 # ---- connections and responses
@@ -7230,7 +7236,7 @@ class HTTPPool:
                 return self._send(method, url, headers, body, waits, attempt, False)
             if self._speaks_tls(way, waits):
                 raise TransportError(f"tls: {way.address} speaks TLS, not plain HTTP: use "
-                                     "https://", layer="tls") from None
+                                     "https://", layer="tls", hint=USE_HTTPS) from None
             raise
 
     def _connect(self, way: Route, waits: Timeouts, attempt: Attempt) -> http.client.HTTPConnection:
@@ -7357,25 +7363,28 @@ def find_redirect(url: str, status: int, headers: Headers) -> str:
 
 # ---- what went wrong
 
-# What went wrong below MCP, most telling first: a type, words in its text, its layer, what to say.
+SEE_LOG = "see the server's log: it ended the connection"
+USE_HTTP, USE_HTTPS = "use http:// in the URL", "use https:// in the URL"
+# What went wrong below MCP, most telling first: a type, words in its text, its layer, what to say
+# and, if the layer does not say it all, what to do.
 TRANSPORT_FAULTS: Tuple[tuple, ...] = (
     (http.client.RemoteDisconnected, "", "http",
-     "connection: {at} closed the connection without an answer"),
+     "connection: {at} closed the connection without an answer", SEE_LOG),
     (http.client.IncompleteRead, "", "http",
-     "connection: {at} closed the connection inside its answer"),
+     "connection: {at} closed the connection inside its answer", SEE_LOG),
     (http.client.BadStatusLine, "\x15\x03", "tls",        # how TLS complains of plain HTTP
-     "tls: {at} speaks TLS, not plain HTTP: use https://"),
-    (http.client.HTTPException, "", "http", "http: {at} does not answer in HTTP: {text}"),
-    (socket.gaierror, "", "name", "name: the name {host} cannot be resolved"),
-    (ConnectionRefusedError, "", "tcp", "connect: nothing listens at {at} (refused)"),
+     "tls: {at} speaks TLS, not plain HTTP: use https://", USE_HTTPS),
+    (http.client.HTTPException, "", "http", "http: {at} does not answer in HTTP: {text}", ""),
+    (socket.gaierror, "", "name", "name: the name {host} cannot be resolved", ""),
+    (ConnectionRefusedError, "", "tcp", "connect: nothing listens at {at} (refused)", ""),
     (OSError, "WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE", "tls",    # the latter: OpenSSL 3.2
-     "tls: {at} speaks plain HTTP, not TLS: use http://"),
+     "tls: {at} speaks plain HTTP, not TLS: use http://", USE_HTTP),
     (OSError, "CERTIFICATE_REQUIRED", "tls",
-     "tls: {at} wants to know us by a certificate: --client-cert FILE"),
-    (OSError, "ALERT_UNKNOWN_CA", "tls", "tls: {at} does not trust our certificate"),
-    (OSError, "SSL", "tls", "tls: the TLS handshake with {at} failed ({text})"),
-    (ConnectionResetError, "", "http", "connection: {at} reset the connection"),
-    (OSError, "", "tcp", "connect: {at} cannot be reached ({text})"),
+     "tls: {at} wants to know us by a certificate: --client-cert FILE", ""),
+    (OSError, "ALERT_UNKNOWN_CA", "tls", "tls: {at} does not trust our certificate", ""),
+    (OSError, "SSL", "tls", "tls: the TLS handshake with {at} failed ({text})", ""),
+    (ConnectionResetError, "", "http", "connection: {at} reset the connection", SEE_LOG),
+    (OSError, "", "tcp", "connect: {at} cannot be reached ({text})", ""),
 )
 
 
@@ -7396,9 +7405,9 @@ def explain_transport_error(error: Exception, url: str, response: Any,
                 f"{response.size:,} bytes without an answer" if response.size else "no data")
         return TransportError(f"{seen} for {waits.silence:g} s from {at}", timed_out=True)
     text = shorten(str(error))
-    for kind, words, layer, form in TRANSPORT_FAULTS:
+    for kind, words, layer, form, hint in TRANSPORT_FAULTS:
         if isinstance(error, kind) and re.search(words, str(error)):
-            return TransportError(form.format(host=host, at=at, text=text), layer=layer)
+            return TransportError(form.format(host=host, at=at, text=text), layer=layer, hint=hint)
     return TransportError(text)
 
 
@@ -7611,8 +7620,8 @@ class HTTPTransport:
             except TransportError as error:
                 if call.has_stream and call.request_id is not None:
                     raise TransportError(f"{error}, before the response to request "
-                                         f"{call.request_id!r}", error.timed_out, error.layer
-                                         ) from None
+                                         f"{call.request_id!r}", error.timed_out, error.layer,
+                                         error.hint) from None
                 raise
             if 300 <= answer.status < 400:
                 target = find_redirect(url, answer.status, answer.headers)
@@ -7778,7 +7787,8 @@ class StdioTransport(SharedStream):
                                if os.path.dirname(command[0]) else command[0],
                                path=environment.get("PATH"))
         if program is None:
-            raise TransportError(f"command not found: {command[0]}", layer="start")
+            raise TransportError(f"command not found: {command[0]}", layer="start",
+                                 hint="check its spelling and the PATH")
         self.child_exit: Optional[ChildExit] = None
         self._stderr = b""
         self._outgoing: queue.Queue = queue.Queue(1000)       # lines, then None
@@ -7791,7 +7801,8 @@ class StdioTransport(SharedStream):
             place = "" if options.cwd is None else f" in {shorten(options.cwd)}"
             raise TransportError(f"cannot start {program}{place}: "
                                  f"{getattr(error, 'strerror', None) or error}",
-                                 layer="start") from None
+                                 layer="start", hint="check that it is a program, and that its "
+                                 "folder is there") from None
         self._threads = [threading.Thread(target=run, daemon=True)
                          for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
         try:
@@ -8690,10 +8701,7 @@ def is_challenge(exchange: Exchange) -> bool:
 
 def read_object(data: bytes) -> Optional[dict]:
     """Return the JSON object in a document, None if there is none."""
-    try:
-        value = parse_json(data, max_depth=MAX_ANSWER_DEPTH)
-    except ValueError:
-        return None
+    value = find_json(data)
     return value if isinstance(value, dict) else None
 
 
@@ -8738,32 +8746,24 @@ def explain_body(status: int, headers: Headers, text: str) -> Finding:
 
 # ---- what an error means
 
-# The word with which an error from below HTTP begins, to the layer and what to do about it.
-FAULTS_BELOW = {
-    "name": ("name", "check the spelling of the host, and this machine's name service"),
-    "connect": ("tcp", "check address and port, that the server runs, and that no firewall is "
-                "between"),
-    "tls": ("tls", "check http against https, and the certificate"),
-    "proxy": ("proxy", "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"),
-    "connection": ("http", "see the server's log: it ended the connection"),
-    "http": ("http", "another program listens at this port"),
-    "command not found": ("start", "check its spelling and the PATH"),
-    "cannot start": ("start", "check that it is a program, and that its folder is there"),
+# What to do about a layer that fails, if the error does not say it itself.
+LAYER_HINTS = {
+    "name": "check the spelling of the host, and this machine's name service",
+    "tcp": "check address and port, that the server runs, and that no firewall is between",
+    "tls": "check http against https, and the certificate",
+    "proxy": "check HTTP_PROXY, HTTPS_PROXY and NO_PROXY",
+    "http": "another program listens at this port",
 }
 
 
 def explain_fault(error: MCPKitError) -> Finding:
     """Return the layer at which an error from below HTTP arose, what was seen, and what to do."""
-    text = escape_text(str(error))
-    word, _, rest = text.partition(": ")
-    word = "cannot start" if word.startswith("cannot start") else word
-    if word in FAULTS_BELOW:
-        name, hint = FAULTS_BELOW[word]
-        seen, _, scheme = rest.partition(": use ")       # some say themselves what to do
-        return layer(name, "fail", text if name == "start" else seen,
-                     f"use {scheme} in the URL" if scheme else hint)
-    name = "content" if text.startswith("headers received") else "http"
-    return layer(name, "fail", text, "is it stuck, or slow? --timeout gives it longer")
+    text, name = escape_text(str(error)), getattr(error, "layer", "")
+    if not name:
+        name = "content" if text.startswith("headers received") else "http"
+        return layer(name, "fail", text, "is it stuck, or slow? --timeout gives it longer")
+    seen = text if name == "start" else text.partition(": ")[2].partition(": use ")[0]
+    return layer(name, "fail", seen, error.hint or LAYER_HINTS.get(name, ""))
 
 
 def explain_failure(error: MCPKitError, exchange: Optional[Exchange]) -> Finding:
@@ -8865,17 +8865,6 @@ def explain_ending(ending: ChildExit) -> Finding:
 
 # ---- the layers below HTTP
 
-TRUST_HINT = ("give the certificate of its authority to clients (--cacert FILE), or have it issued "
-              "by one that they know")
-# What to do about a certificate, by the number that OpenSSL has for its fault.
-CERTIFICATE_HINTS = {
-    9: "set the clock of this machine, or of the one that made the certificate",
-    10: "have it renewed, and the server restarted", 18: TRUST_HINT, 19: TRUST_HINT,
-    20: TRUST_HINT, 21: TRUST_HINT, 62: "use a name in the URL that the certificate has",
-    64: "use a name in the URL that the certificate has",
-}
-
-
 def trace_route(url: str, network: Network, waits: Timeouts) -> Iterator[Finding]:
     """Yield each layer on the way to a URL, up to the first that fails; no request is sent.
 
@@ -8893,29 +8882,25 @@ def trace_route(url: str, network: Network, waits: Timeouts) -> Iterator[Finding
                 else bypassed or "none is set")
     attempt = Attempt()
     with dial(way, waits, attempt) as sock:
-        yield layer("tcp", "note", attempt.notes[0],
-                    "a client that tries one address only may fail: have the server listen at all of them, or name one that works in the URL") \
-            if attempt.notes else layer("tcp", "ok", f"{sock.getpeername()[0]} ok")
-        yield layer("tls", "ok", "none: plain HTTP") if way.scheme == "http" else (
-            try_tls(sock, way, url, network, waits))
+        yield layer("tcp", "note", attempt.notes[0], "a client that tries one address only may "
+                    "fail: have the server listen at all of them, or name one that works in the "
+                    "URL") if attempt.notes else layer("tcp", "ok", f"{sock.getpeername()[0]} ok")
+    yield layer("tls", "ok", "none: plain HTTP") if way.scheme == "http" else (
+        try_tls(way, url, network, waits))
 
 
-def try_tls(sock: socket.socket, way: Route, url: str, network: Network, waits: Timeouts
-            ) -> Finding:
+def try_tls(way: Route, url: str, network: Network, waits: Timeouts) -> Finding:
     """Return the layer of TLS: a handshake, and what the certificate says."""
-    import ssl
     try:
-        sock.settimeout(waits.left())
-        with build_tls_context(network).wrap_socket(sock, server_hostname=way.host) as secure:
-            info = secure.getpeercert()               # empty if it was not checked
-            seen = parse_certificate(info) if info else read_certificate(way, waits)
-            return layer("tls", "note" if network.insecure else "ok", f"{secure.version()}, for "
-                         f"{seen.names or seen.subject}, issued by {seen.issuer}, until "
-                         f"{seen.ends}" + ("; not checked" if network.insecure else ""))
-    except ssl.SSLCertVerificationError as error:
-        fault = explain_fault(explain_certificate(error, way, waits))
-        return fault._replace(hint=CERTIFICATE_HINTS.get(error.verify_code, fault.hint))
+        with open_tls(way, waits, build_tls_context(network)) as sock:
+            info, version = sock.getpeercert(), sock.version()
+        seen = parse_certificate(info) if info else read_certificate(way, waits)
+        return layer("tls", "note" if network.insecure else "ok", f"{version}, for "
+                     f"{seen.names or seen.subject}, issued by {seen.issuer}, until {seen.ends}"
+                     + ("; not checked" if network.insecure else ""))
     except OSError as error:
+        if hasattr(error, "verify_code"):
+            return explain_fault(explain_certificate(error, way, waits))
         fault = explain_fault(explain_transport_error(error, url, None, waits))
     greeting = read_greeting(way, waits)
     if not greeting or greeting.startswith("\x15\x03"):          # an alert is TLS, but not ours
@@ -8925,7 +8910,7 @@ def try_tls(sock: socket.socket, way: Route, url: str, network: Network, waits: 
         "an SSH server" if greeting.startswith("SSH-") else "something else")
     return layer("tls", "fail", f"{way.address} speaks no TLS: it is {kind} "
                  f"({shorten(greeting.splitlines()[0], 80)})",
-                 "use http:// in the URL" if is_http else FAULTS_BELOW["http"][1])
+                 USE_HTTP if is_http else LAYER_HINTS["http"])
 
 
 def read_greeting(way: Route, waits: Timeouts) -> str:
@@ -8983,10 +8968,9 @@ class EraReport:
 
         `exchanges` grow with what the client sends.
         """
-        start, transport = len(exchanges), None
+        start = len(exchanges)
         try:
             client.connect()
-            transport = client._transport
             self.exchanges = exchanges[start:]
             self._note_carrier()
             self._note_opening(client)
@@ -9163,13 +9147,8 @@ class Prober:
 
     def close(self) -> None:
         """End what runs of a stdio server, from another thread than that which probes."""
-        deadline = time.monotonic() + 0.5
-        while not self.is_http and time.monotonic() < deadline:
-            transport = self._client._transport if self._client is not None else None
-            if transport is not None:             # the client itself is waiting for an answer
-                transport.close()
-                break
-            time.sleep(0.02)                      # a child may be starting right now
+        if not self.is_http and self._client is not None:
+            self._client.close()
 
     def look(self) -> None:
         """Look at each layer between us and the endpoint, and speak to what is there."""
@@ -9194,19 +9173,18 @@ class Prober:
             self.findings.append(layer("target", "ok", shorten(" ".join(self.target))))
             return
         started = time.monotonic()
-        steps = trace_route(self.endpoint, self.network, self.waits)
-        while not self.findings or self.findings[-1].status != "fail":
-            try:
-                seen = next(steps, None)
-            except (OSError, TransportError) as error:
-                seen = explain_fault(explain_transport_error(error, self.endpoint, None,
-                                                             self.waits))
-            if seen is None:
-                break
-            ms = (time.monotonic() - started) * 1000
+
+        def keep(seen: Finding) -> None:             # in place of an earlier one of its layer
+            ms = None if seen.id in ("target", "proxy") else (time.monotonic() - started) * 1000
             self.findings = [other for other in self.findings if other.id != seen.id]
-            self.findings.append(seen if seen.id in ("target", "proxy") else seen._replace(ms=ms))
-            started = time.monotonic()
+            self.findings.append(seen._replace(ms=ms))
+
+        try:
+            for seen in trace_route(self.endpoint, self.network, self.waits):
+                keep(seen)
+                started = time.monotonic()
+        except (OSError, TransportError) as error:
+            keep(explain_fault(explain_transport_error(error, self.endpoint, None, self.waits)))
 
     def _speak(self) -> None:
         """Speak to the server in each era, until one shows that nothing is there."""
@@ -11856,7 +11834,7 @@ class SSETransport(SharedStream, HTTPTransport):
         unfinished = len(parser.close())
         raise TransportError("connection: the server ended the event stream" + (
             f"; {unfinished} bytes of an unfinished event were discarded" if unfinished else ""),
-            layer="http")
+            layer="http", hint=SEE_LOG)
 
     def exchange(self, message: dict, headers: Headers, waits: Timeouts,
                  on_message: Callable[[dict], None], may_resume: bool = False) -> Incoming:
