@@ -13856,7 +13856,7 @@ class Rule(NamedTuple):
     def judge(self, server: ServerUnderTest) -> Finding:
         """Return the outcome of the rule: "ok", "fail" (MUST), "warning" (SHOULD) or "skipped"."""
         spec = self.legacy if server.era == "legacy" else self.modern
-        if not spec.startswith(("RFC", "HTML")):
+        if not spec.startswith(("RFC", "HTML", "OWASP")):
             is_legacy = server.era == "legacy"
             spec = f"{LATEST_LEGACY_VERSION if is_legacy else LATEST_MODERN_VERSION} {spec}"
         about, hint = self.about or self.check.about, self.hint or self.check.hint
@@ -13963,6 +13963,12 @@ def rule_method_unknown(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
         yield "error-id", f'has the id {shorten(answer.response.get("id"))}; it must be "mine"'
 
 
+def rule_error_escaping(server: ServerUnderTest) -> Optional[str]:
+    answer = server.ask("<b>probe</b>")
+    return "is answered with a page that says it as it is" if (
+        "html" in answer.kind and b"<b>probe</b>" in answer.body) else None
+
+
 def rule_bad_json(server: ServerUnderTest) -> Optional[str]:
     answer = server.post(b'{"jsonrpc": "2.0", "id": 1, ')
     code = answer.error.get("code")
@@ -14014,6 +14020,8 @@ def rule_get(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
     answer = server.getting
     if answer.status != 405 and not (answer.status == 200 and answer.kind == STREAM_TYPE):
         yield "get", f"{answer.seen}; it must be an event stream, or 405"
+    if answer.kind == STREAM_TYPE and answer.response:
+        yield "get-responses", f"holds the response {shorten(answer.response)}"
     versions = find_list(server.opened.get("supportedVersions"))
     if server.era == "modern" and not set(versions) <= set(MODERN_VERSIONS):
         raise Inapplicable("other revisions are spoken too")
@@ -14050,11 +14058,20 @@ def rule_session_ended(server: ServerUnderTest) -> Optional[str]:
 
 def rule_streams(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
     """Check each event stream so far."""
+    ids: List[bytes] = []
     for stream in server.list_streams():
+        # An initialize that was tried out got a session of its own.
+        is_own = stream.headers.get("mcp-session-id", server.session_id) == server.session_id
         for line in stream.body.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True):
-            name = line.strip(b"\r\n").partition(b":")[0]         # "" is a comment, or no line
+            name, value = split_field(line.strip(b"\r\n"))        # "" is a comment, or no line
             if line[-1:] in b"\r\n" and name not in (b"", b"data", b"event", b"id", b"retry"):
                 yield "stream-framing", f"holds a line that is no field, {shorten(name)}"
+            if name == b"retry" and not value.isdigit():
+                yield "stream-retry", f"has the retry {shorten(value)}"
+            if name == b"id" and is_own:
+                if value in ids:
+                    yield "event-ids", f"has the id {shorten(value)} twice"
+                ids.append(value)
         parser = SSEParser()
         parser.feed(stream.body)
         rest = parser.close()
@@ -14110,6 +14127,15 @@ def rule_cursor(server: ServerUnderTest) -> Optional[str]:
     raise Inapplicable("no lists")
 
 
+def rule_list_order(server: ServerUnderTest) -> Optional[str]:
+    server.list_items("tools")                    # there are some
+    first, again = server.read_pages("tools/list")[0], server.ask("tools/list").result or {}
+    before, after = ([tool.get("name") for tool in find_list(page.get("tools"))
+                      if isinstance(tool, dict)] for page in (first, again))
+    return f"was {shorten(before)}, then {shorten(after)}" if before != after and (
+        sorted(map(str, before)) == sorted(map(str, after))) else None
+
+
 def rule_caching(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
     """Check the cache hints of every page of a list."""
     for feature, pages in [("server/discover", [server.opened]), *server.lists.items()]:
@@ -14121,6 +14147,8 @@ def rule_caching(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
             if scope not in ("public", "private"):
                 yield "cache-hints", (f"{FEATURES.get(feature, feature)} has the cacheScope "
                                       f"{shorten(scope)}")
+        if len({shorten(page.get("cacheScope")) for page in pages}) > 1:
+            yield "cache-scopes", f"those of {feature} differ"
 
 
 def has_members(feature: str, *members: str) -> Callable[[ServerUnderTest], Optional[str]]:
@@ -14268,6 +14296,8 @@ RULES = (
          rule_method_unknown, f"the method {UNKNOWN_METHOD}", "answer with -32601"),
     Rule("error-id", "MUST", "basic, Responses", "basic, Error Responses", rule_method_unknown,
          "the error for an unknown method", "answer with the id of the request"),
+    Rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", "OWASP ASVS 1.2.1", rule_error_escaping,
+         "the method <b>probe</b>", "escape what goes into a page"),
     Rule("bad-json", "MUST", "basic, Messages", "basic, Messages", rule_bad_json,
          "a body that is no JSON", "refuse it with 400 and -32700"),
     Rule("batch", "MUST", "basic, Messages", "basic, Messages", rule_batch,
@@ -14294,6 +14324,8 @@ RULES = (
          "a request for the host mcpkit-probe.invalid",
          "refuse hosts that are not this server with 421, against DNS rebinding"),
     Rule("get", "MUST", _OLD_GET, "", rule_get, "a GET", "answer with 405 if there is no stream"),
+    Rule("get-responses", "MUST", _OLD_GET, "", rule_get, "the stream of a GET",
+         "send responses on the stream of the request"),
     Rule("get-refused", "SHOULD", "", _EARLIER, rule_get, "a GET", "answer with 405"),
     Rule("last-event-id", "SHOULD", "", _EARLIER, changed(headers={"Last-Event-ID": "probe"})),
     Rule("session-id", "MUST", _OLD_SESSION, "", rule_session, "the session ID",
@@ -14317,6 +14349,10 @@ RULES = (
          "answer with -32602"),
     Rule("cache-hints", "MUST", "", "server/utilities/caching, Cacheable Results", rule_caching,
          "a cacheable result:", "give ttlMs (0 or more) and cacheScope"),
+    Rule("cache-scopes", "MUST", "", "server/utilities/caching, Interaction with Pagination",
+         rule_caching, "the cacheScope of the pages of one list:", "use one for all pages"),
+    Rule("list-order", "SHOULD", "", "server/tools, Capabilities", rule_list_order,
+         "the order of the tools", "list them in the same order each time"),
     Rule("resources", "MUST", "server/resources, Resource", "server/resources, Resource",
          has_members("resources", "uri", "name"),
          "a resource has a uri, with a scheme, and a name, but", _LEFT_OUT),
@@ -14336,6 +14372,11 @@ RULES = (
     Rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", rule_streams, "a stream",
          "begin each line with data:, event:, id:, retry: or a colon, and end each event with a "
          "blank line"),
+    Rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", rule_streams, "a stream",
+         "write it in digits: milliseconds"),
+    Rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", "", rule_streams,
+         "an event's id is unique in its session, but one stream or another",
+         "count on over all streams of a session"),
     Rule("stream-messages", "MUST", _POSTING, _RECEIVING, rule_streams, "an event of a stream",
          "send one JSON-RPC message an event"),
     Rule("stream-requests", "MUST", "", _RECEIVING, rule_streams, "a stream",

@@ -11709,6 +11709,23 @@ def serve_ended_sessions(asked, forward):
     return answer._replace(line=400) if is_ended else answer
 
 
+def serve_pages(asked, forward):
+    """List the tools on two pages, of which only one is for all."""
+    is_second = asked.message.get("params", {}).get("cursor") == "2"
+    answer = forward(asked.edit(lambda message: message["params"].pop("cursor")) if is_second
+                     else asked)
+    if asked.method != "tools/list":
+        return answer
+    changes = {"cacheScope": "private", "tools": []} if is_second else {"nextCursor": "2"}
+    return answer.edit(lambda message: message.get("result", {}).update(changes))
+
+
+def reversing():
+    """List the tools now in this order, now in that."""
+    count = itertools.count()
+    return editing_tool(lambda tools: tools.reverse() if next(count) % 2 else None)
+
+
 def after(when, **changes):
     """Spoil what is answered `when(answer)`."""
     def run(asked, forward):
@@ -11770,6 +11787,8 @@ SPOILED = {
         "error"].update(code=-32600)),
     "modern-method-unknown": wrong(on("probe/unknown"), status=200),
     "error-id": wrong(with_id("mine"), edit=lambda message: message.update(id=None)),
+    "error-escaping": wrong(on("<b>probe</b>"), answer=answering(
+        404, b"no <b>probe</b>", "text/html")),
     "bad-json": wrong(lambda asked: asked.body[-2:] == b", ", edit=lambda message: message[
         "error"].update(code=-32600)),
     "batch": wrong(lambda asked: asked.body[:1] == b"[", lambda asked: asked._replace(
@@ -11788,6 +11807,8 @@ SPOILED = {
     "get-refused": lambda asked, forward: answering() if asked.line == "GET" else editing_result(
         "server/discover", lambda result: result.update(supportedVersions=["2026-07-28"]))(
             asked, forward),
+    "get-responses": wrong(lambda asked: asked.line == "GET",
+                           data=event({"jsonrpc": "2.0", "id": 9, "result": {}}), ends=True),
     "last-event-id": wrong(lambda asked: asked.find("Last-Event-ID"), answer=answering()),
     "session-id": serve_odd_session,
     "session-missing": wrong(NO_SESSION, answer=answering(403)),
@@ -11801,6 +11822,8 @@ SPOILED = {
     "cursor-invalid": wrong(lambda asked: "cursor" in asked.message.get("params", {}), (
         lambda asked: asked.edit(lambda message: message["params"].pop("cursor")))),
     "cache-hints": editing_result("prompts/list", lambda result: result.pop("ttlMs")),
+    "cache-scopes": serve_pages,
+    "list-order": reversing(),
     "resources": editing_result("resources/list", lambda result: result["resources"][0].update(
         {"uri": "/etc/motd"})),
     "prompts": editing_result("prompts/list", lambda result: result["prompts"].append({})),
@@ -11812,6 +11835,8 @@ SPOILED = {
     "schema-references": editing_tool(lambda tools: tools[0]["inputSchema"]["properties"].update(
         a={"$ref": "http://127.0.0.1:9/x.json"})),
     "stream-framing": add_to_streams(b'{"jsonrpc": "2.0"}\n\n'),
+    "stream-retry": add_to_streams(b"retry: soon\n\n"),
+    "event-ids": add_to_streams(b"id: 1\n\nid: 1\n\n"),
     "stream-messages": add_to_streams(b"data: hello\n\n"),
     "stream-requests": add_to_streams(event(call("roots/list"))),
     "stream-logs": add_to_streams(event({"jsonrpc": "2.0", "method": "notifications/message"})),
