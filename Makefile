@@ -67,11 +67,11 @@ mutants:  ## break mcpkit.py in many ways, one at a time: each must fail the tes
 cover: $(WORK)/cover/bin/python  ## run the tests, and print which lines and branches they miss
 	@MCPKIT_SCHEMA_SUITE=$(wildcard $(SUITE)) $(WORK)/cover/bin/python .ci/cover.py $(PYTEST_ARGS) -n auto
 
-bench:  ## measure speed and size beside two yardsticks (BENCH_ARGS=--scale: costs that grow)
-	@$(PYTHON) samples/bench.py $(BENCH_ARGS)
+bench: $(WORK)/wrk  ## measure speed and size beside two yardsticks (BENCH_ARGS: see .ci/bench.py)
+	@$(PYTHON) .ci/bench.py $(BENCH_ARGS)
 
-bench-peers: $(addprefix $(WORK)/peers/,done zeromcp empty)  ## the same beside python-sdk, FastMCP and zeromcp
-	@$(PYTHON) samples/bench.py --peers $(WORK)/peers $(BENCH_ARGS)
+bench-peers: $(WORK)/wrk $(addprefix $(WORK)/peers/,done zeromcp empty)  ## the same beside python-sdk, FastMCP and zeromcp
+	@$(PYTHON) .ci/bench.py --peers $(WORK)/peers $(BENCH_ARGS)
 
 clean:  ## delete what the targets installed
 	rm -rf $(WORK) .pytest_cache __pycache__ samples/__pycache__
@@ -87,12 +87,17 @@ with_pytest = $$($(1) -c 'import pytest, xdist' 2>/dev/null && echo $(1) || { \
 # The distribution's package $(1), of which no service is started.
 install = { apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
     apt-get install -qq --no-install-recommends $(1) || \
-    { echo "make scale needs $(1): install it first, or run this as root"; false; }; }
+    { echo "this needs $(1): install it first, or run this as root"; false; }; }
 
 # Each supported CPython that answers: on the path, or kept by pyenv.
 PYTHONS = $(shell for minor in 9 10 11 12 13; do \
     for python in python3.$$minor $$(pyenv root 2>/dev/null)/versions/3.$$minor.*/bin/python; do \
         "$$python" -c pass 2>/dev/null && { echo "$$python"; break; }; done; done)
+
+# The load comes from wrk.
+$(WORK)/wrk:
+	@command -v wrk >/dev/null || $(call install,wrk)
+	@mkdir -p $(WORK) && touch $@
 
 $(WORK)/peers/done:
 	@mkdir -p $(WORK)/peers

@@ -14152,47 +14152,26 @@ def test_the_readme_names_only_make_targets_that_there_are():
     assert set(re.findall(r"`make ([a-z-]+)", README)) <= targets
 
 
-def run_bench(*options):
-    """Return what a run of the bench that only shows that it works has found."""
-    ran = subprocess.run([sys.executable, "-W", "error", "samples/bench.py", "--quick", "--json",
-                          *options], capture_output=True, timeout=120, cwd=ROOT)
-    assert ran.returncode == 0, ran.stderr
-    return json.loads(ran.stdout)
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+def test_the_bench_puts_each_figure_of_ours_beside_the_yardsticks(tmp_path):
+    ran = subprocess.run([sys.executable, ".ci/bench.py", "--rounds", "1", "--seconds", "1", "--only",
+                          "16 connections", "--json", str(tmp_path / "figures")],
+                         capture_output=True, timeout=120, cwd=ROOT, text=True)
+    assert ran.returncode == 0 and "mcpkit divided by" in ran.stdout, ran.stderr
+    rate, p99 = json.loads((tmp_path / "figures").read_text())
+    assert (rate["unit"], p99["unit"]) == ("calls/s", "p99 ms")
+    assert set(rate["figures"]) == {"mcpkit", "http.server", "raw sockets"}
 
 
-def test_the_bench_puts_each_figure_of_ours_beside_the_yardsticks():
-    found = run_bench()
-    assert found["load"] == "sockets" and found["cores"] == os.cpu_count()
-    names = {part["name"]: part for part in found["measurements"]}
-    for name in ("modern, 16 keep-alive", "modern, a connection each"):
-        # A machine that has much else to do may measure 0, which nothing is divided by.
-        assert set(names[name]["figures"]) == {"mcpkit", "http.server", "raw sockets"}
-        assert set(names[name]["mcpkitDividedBy"]) <= {"http.server", "raw sockets"}
-    for name in ("legacy, no session", "legacy, in a session", "modern, event streams",
-                 "modern, 1 MB results", "server, cold start", "server, a session",
-                 "server, an open stream", "client, start to end", "command call, start to end"):
-        assert len(names[name]["figures"]["mcpkit"]) == 1
-
-
-def test_the_bench_shows_each_cost_that_grows_by_size():
-    costs = run_bench("--scale")["microseconds"]
-    assert len(costs) == 9 and all(len(by_size) == 2 for by_size in costs.values())
-
-
-WRONG_COMMANDS = {
-    "an error": http_answer(b'{"id":1,"error":{"code":-1,"message":"pong"}}'),
+@table("answer", {
+    "an error": http_answer(b'{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"pong"}}'),
     "a tool's error": http_answer(b'{"id":1,"result":{"isError":true,"content":"pong"}}'),
-    "another status": http_answer(b"pong", "500 Internal Server Error"),
-    "another text": http_answer(b"ping"),
-}
-
-
-@pytest.mark.parametrize("answer", list(WRONG_COMMANDS.values()), ids=list(WRONG_COMMANDS))
+    "another status": http_answer(b"pong", "500 Internal Server Error")})
 def test_a_wrong_answer_ends_the_bench(answer, users_module):
-    bench = users_module((ROOT / "samples" / "bench.py").read_text(encoding="utf-8"), False)
+    bench = users_module((ROOT / ".ci" / "bench.py").read_text(encoding="utf-8"), False)
     with Peer(lambda asked: answer) as peer:
         with pytest.raises(SystemExit, match="a wrong answer"):
-            bench.check_call(peer.port, bench.MODERN_CALL)
+            bench.ask(peer.port, bench.LEGACY_CALL)
 
 
 # ---- the samples
