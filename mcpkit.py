@@ -16911,6 +16911,41 @@ class MockService(ReplyService):
         handler.send_parts(islice(parts, 1) if head.method == "HEAD" else parts)
 
 
+def build_spoiler(exchanges: Sequence[Exchange], names: Sequence[str], rate: Optional[float],
+                  seed: Optional[int], log: Callable[[str], None],
+                  is_stdio: bool = False) -> Spoiler:
+    """Return what answers as exchanges say, or as the pong server, with the faults of some names."""
+    faults = find_faults(names, is_stdio)
+    if rate is not None and not faults:
+        where = ("both", "stdio" if is_stdio else "HTTP")
+        faults = [fault for fault in FAULTS.values() if fault.where in where]
+    source = Mock(exchanges, log, draw_id).answer if exchanges else (
+        functools.partial(answer_by_server, build_pong_server()))
+    return Spoiler(source, faults, rate, seed)
+
+
+def find_mock_path(exchanges: Sequence[Exchange]) -> str:
+    """Return the path of the first request over HTTP in a transcript, else the usual one."""
+    url = next((exchange.url for exchange in exchanges if is_of_http(exchange)), "//h/mcp")
+    return urllib.parse.urlsplit(url).path
+
+
+def open_mock(exchanges: Sequence[Exchange] = (), faults: Sequence[str] = (),
+              rate: Optional[float] = None, seed: Optional[int] = None,
+              log: Callable[[str], None] = log_line, host: str = "127.0.0.1",
+              port: int = 0) -> MockService:
+    """Return a server over HTTP that answers as a transcript says, to test a client with.
+
+    `exchanges` are those of parse_transcript; without any, it answers as the pong server. `faults`
+    are names that `mcpkit mock --list-faults` explains: all of them spoil each answer or, at a
+    `rate` from 0 to 1, one of them now and then, which `seed` determines. `log(text)` gets a line
+    for each request that was never recorded. Use it as a context manager; its `url` is where it is
+    reached. Raises UsageError for an unknown fault, TransportError when the address cannot be bound.
+    """
+    return MockService(build_spoiler(exchanges, faults, rate, seed, log), host, port,
+                       find_mock_path(exchanges))
+
+
 class MockStdio:
     """Answers on a pair of byte streams as a Spoiler says, each message in a thread of its own."""
 
@@ -17337,25 +17372,14 @@ def run_mock(options: Any) -> int:
             print_text("{name:<25} {where:<6} {meaning}".format(**row))
         return 0
     names = [name for given in options.fault for name in given.split(",") if name]
-    faults = find_faults(names, options.stdio)
-    if options.fault_rate is not None and not faults:
-        where = ("both", "stdio" if options.stdio else "HTTP")
-        faults = [fault for fault in FAULTS.values() if fault.where in where]
-    path = "/mcp"
-    if options.file is None:
-        source = functools.partial(answer_by_server, build_pong_server())
-    else:
-        exchanges = read_transcript(options.file)
-        path = urllib.parse.urlsplit(next((exchange.url for exchange in exchanges
-                                           if is_of_http(exchange)), "//h/mcp")).path
-        source = Mock(exchanges, lambda text: log_line(f"mcpkit: {text}"),
-                      draw_id).answer
-    spoiler = Spoiler(source, faults, options.fault_rate, options.seed)
+    exchanges = [] if options.file is None else read_transcript(options.file)
+    spoil = functools.partial(build_spoiler, exchanges, names, options.fault_rate, options.seed,
+                              lambda text: log_line(f"mcpkit: {text}"))
     with catch_stop_signals() as received:
         if options.stdio:
-            service: Any = MockStdio(spoiler, *take_stdio())
+            service: Any = MockStdio(spoil(is_stdio=True), *take_stdio())
         else:
-            service = MockService(spoiler, options.host, options.port, path)
+            service = MockService(spoil(), options.host, options.port, find_mock_path(exchanges))
             spoiled = f", spoiled by {', '.join(names)}" if names else ""
             print_out(f"{options.file or 'pong'} answers at {service.url}{spoiled} "
                       "(Ctrl-C ends it)")
@@ -17384,6 +17408,7 @@ def run_record(options: Any) -> int:
     return 0
 
 
+__all__ += ["open_mock"]
 OBSERVERS.append(lambda options: None if options.transcript is None else
                  Recorder(options.transcript, options.hidden).note)
 SERVER.append(option("--transcript", metavar="FILE", help="write each request and its answer to "

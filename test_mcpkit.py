@@ -12445,134 +12445,122 @@ def test_a_client_carries_over_what_a_server_gave_out():
 # =============================================================================================
 # 30. MOCK AND FAULTS
 # =============================================================================================
-def build_asked(message, method="POST", target="/mcp", **headers):
-    """Return a request to a mock."""
-    return mcpkit.MockRequest(method, target, headers, message)
+AT_MCP = collections.namedtuple("Policy", "path")("/mcp")      # for `ask` and LiveStream
 
 
-def build_mock(*exchanges):
-    """Return a Mock, and what it logs; its sessions are s1, s2, ..."""
-    log, numbers = [], itertools.count(1)
-    return mcpkit.Mock(exchanges, log.append, lambda: f"s{next(numbers)}"), log
+@contextlib.contextmanager
+def mocking(*exchanges, **options):
+    """Serve a mock of exchanges, or of pong; its `lines` are what it logs."""
+    lines = []
+    with mcpkit.open_mock(exchanges, log=lines.append, **options) as service:
+        service.policy, service.lines = AT_MCP, lines
+        yield service
 
 
-def list_results(mock, *messages):
-    """Return the results of a mock's answers, or the codes of its errors."""
-    answers = [mock.answer(build_asked(message)).messages[-1] for message in messages]
-    return [answer["result"] if "result" in answer else answer["error"]["code"]
-            for answer in answers]
+def spoiling(*names, **options):
+    """Serve pong with faults."""
+    return mocking(faults=names, **options)
 
 
-def test_a_mock_finds_the_answer_by_params_then_by_name_then_by_method():
-    def call_tool(name, **arguments):
+def test_a_mock_finds_the_answer_by_params_then_by_name_then_by_method_and_then_in_order():
+    def use_tool(name, **arguments):
         return call("tools/call", {"name": name, "arguments": arguments, "_meta": {"x": 1}})
 
-    mock, log = build_mock(build_exchange(call_tool("a", n=1), say({"is": "a1"})),
-                           build_exchange(call_tool("a", n=2), say({"is": "a2"})),
-                           build_exchange(call_tool("b"), say({"is": "b"})))
-    asked = [call_tool("a", n=2), call_tool("b", n=3), call_tool("a", n=1), call_tool("c"),
-             call("tools/list")]
-    assert list_results(mock, *asked) == [
-        {"is": "a2"}, {"is": "b"}, {"is": "a1"}, {"is": "a1"}, -32601]
-    assert log == ["never recorded: tools/list {}"]
-
-
-def test_a_mock_answers_the_same_request_in_order_and_then_as_last():
-    mock, _ = build_mock(*(build_exchange(call("x"), say({"n": n})) for n in range(3)))
-    assert [result["n"] for result in list_results(mock, *[call("x")] * 5)] == [0, 1, 2, 2, 2]
+    with mocking(build_exchange(use_tool("a", n=1), say({"is": "a1"})),
+                 build_exchange(use_tool("a", n=2), say({"is": "a2"})),
+                 build_exchange(use_tool("b"), say({"is": "b"})),
+                 *(build_exchange(call("x"), say({"is": n})) for n in range(3))) as mock:
+        asked = [use_tool("a", n=2), use_tool("b", n=3), use_tool("a", n=1), use_tool("c"),
+                 *[call("x")] * 5]
+        assert [ask(mock, message).json["result"]["is"] for message in asked] == [
+            "a2", "b", "a1", "a1", 0, 1, 2, 2, 2]
+        assert ask(mock, call("tools/list")).json["error"]["code"] == -32601
+    assert mock.lines == ["never recorded: tools/list {}"]
 
 
 def test_a_mock_answers_with_the_ids_and_the_token_of_who_asks():
     progress = {"method": "notifications/progress", "params": {"progressToken": 5, "progress": 1}}
-    told = {"method": "notifications/message", "params": {"_meta": {
+    notice = {"method": "notifications/message", "params": {"_meta": {
         "io.modelcontextprotocol/subscriptionId": 1}}}
-    mock, _ = build_mock(build_streamed(progress, told, say({}), message=call(
-        "x", {"_meta": {"progressToken": 5}})))
-    reply = mock.answer(build_asked(call("x", {"_meta": {"progressToken": "mine"}}, "me")))
-    first, second, answer = reply.messages
+    with mocking(build_streamed(progress, notice, say({}), message=call(
+            "x", {"_meta": {"progressToken": 5}}))) as mock:
+        first, second, answer = ask(
+            mock, call("x", {"_meta": {"progressToken": "mine"}}, "me")).messages
     assert (first["params"]["progressToken"], answer["id"]) == ("mine", "me")
     assert second["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "me"}
-    sent = b"".join(reply.parts)
-    assert [json.loads(event.data) for event in SSEParser().feed(sent)] == list(reply.messages)
 
 
 def test_a_mock_gives_each_client_a_session_of_its_own():
-    mock, _ = build_mock(build_exchange(call("initialize"), say({}), headers={
-        "mcp-session-id": "<session-1>", "x-other": "1", "date": "<http-date>"}))
-    replies = [mock.answer(build_asked(call("initialize"))) for _ in range(2)]
-    assert [reply.headers for reply in replies] == [
-        {"Mcp-Session-Id": name, "X-Other": "1"} for name in ("s1", "s2")]
+    with mocking(build_exchange(call("initialize"), say({}), headers={
+            "mcp-session-id": "<session-1>", "x-other": "1", "date": "<http-date>"})) as mock:
+        replies = [ask(mock, call("initialize")) for _ in range(2)]
+    assert len({reply.headers["mcp-session-id"] for reply in replies} - {"<session-1>"}) == 2
+    assert {reply.headers["x-other"] for reply in replies} == {"1"}
+    assert "<" not in replies[0].headers["date"]
 
 
-@table("asked, status, count", {
-    "a modern request": (build_asked(call("x", {"_meta": META})), 404, 1),
-    "a legacy request": (build_asked(call("x")), 200, 1),
-    "a notification": (build_asked({"method": "n"}), 202, 1),
-    "a response": (build_asked(say({})), 202, 0),
-    "a GET": (build_asked(None, "GET"), 405, 1),
-    "a DELETE": (build_asked(None, "DELETE"), 200, 1),
-    "a document": (build_asked(None, "GET", "/.well-known/x"), 404, 1)})
-def test_what_was_never_recorded_is_refused_and_logged(asked, status, count):
-    mock, log = build_mock(build_exchange(call("y"), say({})))
-    assert (mock.answer(asked).status, len(log)) == (status, count)
+@table("body, more, status, count", {
+    "a modern request": (call("x", {"_meta": META}), {
+        "MCP_Protocol_Version": "2026-07-28"}, 404, 1),
+    "a legacy request": (call("x"), {}, 200, 1), "a notification": ({"method": "n"}, {}, 202, 1),
+    "a response": (say({}), {}, 202, 0), "a GET": (b"", {"method": "GET"}, 405, 1),
+    "a DELETE": (b"", {"method": "DELETE"}, 200, 1),
+    "a document": (b"", {"method": "GET", "path": "/.well-known/x"}, 404, 1)})
+def test_what_was_never_recorded_is_refused_and_logged(body, more, status, count):
+    with mocking(build_exchange(call("y"), say({}))) as mock:
+        assert ask(mock, body, **more).status == status
+    assert len(mock.lines) == count
 
 
 def test_a_mock_keeps_what_is_no_message_as_it_was():
-    page = build_exchange(call("x"), b"<html>", 401, {"content-type": "text/html"})
-    silent = build_exchange(call("y"), status=None, headers={}, error="connection: closed")
     stream = build_streamed(say({}), message=call("z"), error="connection: closed")
-    stream = stream._replace(answer=b": hi\n\nid: 7\n" + stream.answer + b"data: half")
-    document = build_exchange(None, b"{}", method="GET", url="http://h/.well-known/x")
-    mock, _ = build_mock(page, silent, stream, document)
-    replies = [mock.answer(build_asked(call(name))) for name in "xyz"]
-    assert (replies[0].status, replies[0].headers, replies[0].parts) == (
-        401, {"Content-Type": "text/html"}, (b"<html>",))
-    assert (replies[1].is_raw, replies[1].parts) == (True, (mcpkit.ConnectionAction.HANG_UP,))
-    assert list(replies[2].parts)[0] == b": hi\n\n"
-    assert list(replies[2].parts)[1].startswith(b"id: 7\nevent: message\ndata: {")
-    assert list(replies[2].parts)[2:] == [b"data: half", mcpkit.ConnectionAction.HANG_UP]
-    assert mock.answer(build_asked(None, "GET", "/.well-known/x")).messages == ({},)
+    with mocking(
+            build_exchange(call("x"), b"<html>", 401, {"content-type": "text/html"}),
+            build_exchange(call("y"), status=None, headers={}, error="connection: closed"),
+            stream._replace(answer=b": hi\n\nid: 7\n" + stream.answer + b"data: half"),
+            build_exchange(None, b"{}", method="GET", url="http://h/.well-known/x")) as mock:
+        page = ask(mock, call("x"))
+        sent = [send_raw(mock, make_raw(json.dumps(call(name)).encode())) for name in "yz"]
+        document = ask(mock, method="GET", path="/.well-known/x")
+    assert (page.status, page.headers["content-type"], page.body) == (401, "text/html", b"<html>")
+    assert sent[0] == b"" and document.json == {}
+    for part in (b": hi\n\n", b"id: 7\nevent: message\ndata: {", b"data: half"):
+        assert part in sent[1]
+    assert not sent[1].endswith(b"0\r\n\r\n")
 
 
-def test_a_transcript_of_one_transport_answers_over_the_other():
-    mock, _ = build_mock(
+def test_a_transcript_of_one_transport_answers_over_the_other(tmp_path):
+    exchanges = [
         build_exchange(call("x"), say({"n": 1})), build_exchange(call("w"), b"no", 403),
         build_line_exchange(call("y"), b"hello", json.dumps({
             "jsonrpc": "2.0", "method": "n", "params": {}}).encode(), json.dumps(
                 say({"n": 2})).encode()),
-        build_line_exchange({"method": "notifications/z"}))
-    line = mock.answer(build_asked(call("x", None, 7), "stdio"))
-    assert list(mcpkit.format_reply_lines(line)) == [
-        b'{"jsonrpc":"2.0","id":7,"result":{"n":1}}\n']
-    refused = mock.answer(build_asked(call("w"), "stdio"))
-    assert "HTTP 403" in refused.messages[0]["error"]["message"]
-    own = mock.answer(build_asked(call("y", None, 7), "stdio"))
-    assert list(own.parts)[0] == b"hello\n" and own.messages[-1]["id"] == 7
-    told = mock.answer(build_asked(call("y")))
-    assert told.is_stream and told.headers == {"Content-Type": "text/event-stream"}
-    assert mock.answer(build_asked({"method": "notifications/z"})).status == 202
+        build_line_exchange({"method": "notifications/z"})]
+    with mocking(*exchanges) as mock:
+        streamed = ask(mock, call("y"))
+        assert streamed.headers["content-type"] == "text/event-stream"
+        assert [message.get("method") for message in streamed.messages] == ["n", None]
+        assert ask(mock, {"method": "notifications/z"}).status == 202
+    (tmp_path / "tape.http").write_text(mcpkit.format_transcript(exchanges) + "\n")
+    ran = {name: run("mock", "--stdio", str(tmp_path / "tape.http"), data=json.dumps(
+        call(name, None, 7)).encode() + b"\n").out for name in "xwy"}
+    assert ran["x"] == '{"jsonrpc":"2.0","id":7,"result":{"n":1}}\n'
+    assert "HTTP 403" in json.loads(ran["w"])["error"]["message"]
+    hello, _, answer = ran["y"].splitlines()
+    assert hello == "hello" and json.loads(answer) == {
+        "jsonrpc": "2.0", "id": 7, "result": {"n": 2}}
 
 
 def test_a_question_is_followed_by_the_wait_for_its_answer():
     question = {"jsonrpc": "2.0", "id": "q", "method": "roots/list"}
     lines = [json.dumps(part).encode() for part in (question, say({}))]
-    mock, _ = build_mock(build_streamed(question, say({}), message=call("x")),
-                         build_line_exchange(call("y"), *lines))
-    for asked in (build_asked(call("x")), build_asked(call("y")), build_asked(call("y"), "stdio")):
-        assert list(mock.answer(asked).parts)[1] == mcpkit.WaitForReply("q")
-
-
-AT_MCP = collections.namedtuple("Policy", "path")("/mcp")      # for `ask` and LiveStream
-
-
-@contextlib.contextmanager
-def spoiling(*names, source=None, **options):
-    """Serve pong, or a source, with faults."""
-    source = source or functools.partial(mcpkit.answer_by_server, mcpkit.build_pong_server())
-    faults = [mcpkit.FAULTS[name] for name in names]
-    with mcpkit.MockService(mcpkit.Spoiler(source, faults, **options)) as service:
-        service.policy = AT_MCP
-        yield service
+    with mocking(build_streamed(question, say({}), message=call("x")),
+                 build_line_exchange(call("y"), *lines)) as mock:
+        for name in "xy":
+            with LiveStream(mock, call(name)) as stream:
+                assert stream.next_message() == question
+                assert ask(mock, say({}, "q")).status == 202
+                assert stream.next_message()["result"] == {}
 
 
 # What a client says of each fault of HTTP, and what the probe's report says. Where it is None, all
@@ -12699,16 +12687,13 @@ def test_the_probe_survives_or_names_each_fault_within_its_time(name):
 
 
 def test_each_fault_has_a_test_and_an_explanation():
-    kinds = {where: {name for name, fault in mcpkit.FAULTS.items() if fault.where in (where, "both")}
-             for where in ("HTTP", "stdio")}
-    assert kinds["HTTP"] == set(HTTP_FAULTS) and kinds["stdio"] == set(STDIO_FAULTS)
-    for fault in mcpkit.FAULTS.values():
-        assert fault.meaning[-1] != "."
-    listed = run("mock", "--list-faults").out.splitlines()
-    assert len(listed) == len(mcpkit.FAULTS) >= 40
     rows = run("mock", "--list-faults", "--json").json
-    assert [row["name"] for row in rows] == list(mcpkit.FAULTS) == [
-        line.split()[0] for line in listed]
+    kinds = {where: {row["name"] for row in rows if row["where"] in (where, "both")}
+             for where in ("HTTP", "stdio")}
+    assert kinds == {"HTTP": set(HTTP_FAULTS), "stdio": set(STDIO_FAULTS)} and len(rows) >= 40
+    assert [row["name"] for row in rows if row["meaning"].endswith(".")] == []
+    listed = run("mock", "--list-faults").out.splitlines()
+    assert [line.split()[0] for line in listed] == [row["name"] for row in rows]
 
 
 # The same on stdio.
@@ -12784,42 +12769,22 @@ def test_the_probe_survives_or_names_each_fault_of_stdio(name, impatient):
                                   mcpkit.format_report(report)])
 
 
-ODD_RESULTS = [{}, 5, None, [], {"tools": 5, "_meta": 5, "capabilities": [], "nextCursor": 1}]
+SAMPLES = ("pong.http", "notes.http", "python-sdk.http", "fastmcp.http")
 
 
-@pytest.mark.parametrize("method", ["POST", "stdio"])
-def test_faults_spoil_odd_answers_and_those_of_other_faults_too(method):
-    faults, choose = list(mcpkit.FAULTS.values()), random.Random(5)
-    pairs = [(fault,) for fault in faults] + [choose.choices(faults, k=2) for _ in range(200)]
-    for spoilers, asked_for, odd in itertools.product(
-            pairs, ("tools/list", "initialize"), ODD_RESULTS):
-        asked = build_asked(call(asked_for), method)
-        reply = mcpkit.MockReply(200, {"Content-Type": "application/json"}, (say(odd),))
-        for fault in spoilers:
-            reply = fault.spoil(reply, asked)
-        parts = (mcpkit.format_reply_lines(reply) if method == "stdio"
-                 else mcpkit.format_reply(reply, "now"))
-        assert all(part is not None for part in itertools.islice(parts, 5))
-
-
-@pytest.mark.parametrize("name", mcpkit.FAULTS)
-def test_each_fault_can_spoil_whatever_was_recorded(name):
-    fault = mcpkit.FAULTS[name]
-    exchanges = [exchange for sample in ("pong.http", "notes.http", "python-sdk.http", "fastmcp.http")
-                 for exchange in mcpkit.parse_transcript(
-                     (ROOT / "samples" / sample).read_text(encoding="utf-8"))]
-    exchanges += [build_exchange(call("html"), b"<html>", 500), build_exchange(call("none"), status=204),
-                  build_exchange(call("lost"), status=None, headers={}, error="reset")]
-    mock, _ = build_mock(*exchanges)
-    for exchange in exchanges:
-        for method in ("POST", "stdio"):
-            asked = mcpkit.MockRequest(method, "/mcp", {"host": "h"}, mcpkit.find_json(
-                exchange.request_body))
-            reply = fault.spoil(mock.answer(asked), asked)
-            parts = mcpkit.format_reply_lines(reply) if method == "stdio" else (
-                mcpkit.format_reply(reply, "now"))
-            for part in itertools.islice(parts, 20):
-                assert isinstance(part, (bytes, int, float, mcpkit.ConnectionAction, mcpkit.WaitForReply, mcpkit.StderrOutput))
+@table("faults", {"of JSON": ["id-as-string", "batch", "repeated-cursor", "wrong-output"],
+                  "of streams": ["other-events", "no-space", "duplicate-answers", "crlf"],
+                  "of lists": ["bad-tools", "no-output", "terminal-codes", "no-versions"],
+                  "of HTTP": ["type-in-capitals", "202-with-body", "asks-first", "not-a-number"]})
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_faults_spoil_whatever_was_recorded_and_what_other_faults_have_spoilt(faults, sample):
+    exchanges = mcpkit.parse_transcript((ROOT / "samples" / sample).read_text(encoding="utf-8"))
+    for spoilers in (faults, faults[::-1]):
+        with mocking(*exchanges, faults=spoilers) as mock:
+            for exchange in exchanges:
+                if exchange.method == "POST" and exchange.request_body:
+                    reply = ask(mock, exchange.request_body)
+                    assert reply.status in (200, 202, 400, 404)
 
 
 def test_faults_of_streams_can_be_combined():
