@@ -6448,7 +6448,7 @@ def parse_answer(value: Any, request_id: Union[str, int]) -> Optional[Response]:
             try:
                 return parse_message(part)
             except MCPError as error:
-                if is_ours:                          # else an error of another protocol, as OAuth's
+                if is_ours:                          # else an error of another protocol
                     raise ProtocolError("the answer is not a JSON-RPC response: "
                                         + error.message) from None
     return None

@@ -4,6 +4,7 @@ Each name is a sentence that states an outcome. Tables of cases are dicts: the k
 case shows (with the number of a field report where there is one). Nothing sleeps, ports are picked
 by the system, and every wait has a limit.
 """
+import __future__
 import ast
 import asyncio
 import base64
@@ -13,6 +14,7 @@ import contextlib
 import dataclasses
 import datetime
 import decimal
+import dis
 import enum
 import functools
 import gc
@@ -493,6 +495,75 @@ def test_the_layout_is_one_file_that_runs_under_any_name(tmp_path):
     shutil.copy(mcpkit.__file__, str(tmp_path / "renamed.py"))
     status, output, errors = run_python(tmp_path, "renamed.py", "--version")
     assert (status, mcpkit.__version__ in output, errors) == (0, True, "")
+
+
+def find_globals(code):
+    """Yield each name that compiled code looks up beyond its own functions."""
+    for one in dis.get_instructions(code):
+        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield one.argval
+        elif isinstance(one.argval, types.CodeType):
+            yield from find_globals(one.argval)
+
+
+# {the index of a line on which a statement of the top level begins: the names that it looks up}
+USES = {node.lineno - 1: set(find_globals(compile(
+    ast.Module([node], []), "mcpkit.py", "exec", __future__.annotations.compiler_flag)))
+    for node in TREE.body}
+
+
+def test_no_name_of_an_extra_is_in_the_core_of_the_layout():
+    extras = {name for name, line in find_definitions(TREE) if line > CORE_END}
+    assert [(line, names & extras) for line, names in USES.items()
+            if line < CORE_END and names & extras] == []
+    core = set(re.findall(r"\w+", "\n".join(LINES[SECTIONS["1. PROTOCOL FACTS"].start:CORE_END])))
+    # Of words in comments, strings and annotations, only those that are no plain English.
+    assert [name for name in extras & core if re.search("[a-z]_|[a-z][A-Z]", name)] == []
+
+
+# What the contents list says of each extra: {number: the indexes of its lines}, and what it needs.
+EXTRAS = {title.split(".")[0]: lines for title, lines in SECTIONS.items() if lines.start > CORE_END}
+NEEDS = {title.split(".")[0]: set(needs) for title, (_, needs) in CONTENTS.items()}
+for needed in NEEDS.values():                 # those that they need come before them
+    needed.update(*[NEEDS[number] for number in needed])
+
+
+def test_an_extra_of_the_layout_names_no_other_than_those_that_it_needs():
+    defined = {number: {name for name, line in find_definitions(TREE) if line - 1 in lines}
+               for number, lines in EXTRAS.items()}
+    assert [(number, other, names & defined[other]) for number, lines in EXTRAS.items()
+            for line, names in USES.items() if line in lines for other in EXTRAS
+            if names & defined[other] and other not in {number, *NEEDS[number]}] == []
+
+
+# What is left without an extra serves and calls pong over both transports, and probes it.
+SMOKE = """
+import contextlib, io, sys
+from mcpkit import *
+import mcpkit
+out = io.StringIO()
+with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+    main(["--help"])
+stdio = ["--", sys.executable, "mcpkit.py", "serve", "--stdio"]
+server = Server("smoke")
+server.add_tool(lambda message: "pong", name="pong")
+with HTTPService(server, port=0) as service, contextlib.redirect_stdout(out):
+    codes = [main(words) for words in (
+        ["list", service.url], ["call", service.url, "pong", "message=x"], ["probe", service.url],
+        ["call", "pong", "message=x", *stdio], ["probe", *stdio])]
+sys.exit(f"{codes} {out.getvalue()}" if any(codes) or "pong" not in out.getvalue() else 0)
+"""
+
+
+@pytest.mark.skipif(not EXTRAS, reason="the extras are cut off already")
+@table("numbers", {"nothing": "", **{number: [number] for number in EXTRAS}, "all": EXTRAS})
+def test_the_layout_works_without_the_extra_and_those_that_need_it(numbers, tmp_path):
+    gone = {index for number, lines in EXTRAS.items() for index in lines
+            if {number, *NEEDS[number]}.intersection(numbers)}
+    (tmp_path / "mcpkit.py").write_text("".join(
+        line + "\n" for index, line in enumerate(LINES) if index not in gone), encoding="utf-8")
+    (tmp_path / "smoke.py").write_text(SMOKE)
+    assert run_python(tmp_path, "smoke.py") == (0, "", "")
 
 
 # What is measured: the most that it may come to today, and the most that the redesign wants of it.
