@@ -577,7 +577,7 @@ FIGURES = {
     "deepest nesting of blocks": (lambda: max(
         find_nesting(node.body) for node in find_nodes(ast.FunctionDef)), 4, 4),
     "characters of the longest line": (lambda: max(map(len, LINES)), 100, 100),
-    "characters of the average line": (lambda: len(SOURCE) / len(LINES), 48.8, 47),
+    "characters of the average line": (lambda: len(SOURCE) / len(LINES), 49.2, 47),
     "lines of the core": (lambda: CORE_END, 10_800, 6_900),
     "lines of the tests": (lambda: TESTS.count("\n"), 16_700, 9_800),
     "private names in the tests": (lambda: len(find_private_names()), 112, 40),
@@ -9833,7 +9833,7 @@ def read_query(url):
 
 ENDPOINT = "https://h/a/mcp"
 RESOURCE = {"resource": ENDPOINT, "authorization_servers": ["https://as"]}
-ISSUER = {
+AS_DOCUMENT = {
     "issuer": "https://as", "token_endpoint": "https://as/token",
     "authorization_endpoint": "https://as/authorize", "registration_endpoint": "https://as/register",
     "code_challenge_methods_supported": ["S256"]}
@@ -9844,7 +9844,7 @@ REGISTERED = {"client_id": "c"}
 class Documents:
     """What an OAuth sends its requests to: a document for each URL. `asked` has the requests."""
 
-    def __init__(self, resource=RESOURCE, issuer=ISSUER, token=TOKEN, registered=REGISTERED):
+    def __init__(self, resource=RESOURCE, issuer=AS_DOCUMENT, token=TOKEN, registered=REGISTERED):
         self.asked = []
         self.documents = {
             "https://h/.well-known/oauth-protected-resource/a/mcp": resource,
@@ -9915,7 +9915,7 @@ ISSUER_FAULTS = {
     f"{side} metadata {name}": (side, *case) for side, cases in (
         ("resource", RESOURCE_FAULTS), ("issuer", ISSUER_FAULTS)) for name, case in cases.items()})
 def test_faulty_metadata_is_refused_before_anything_is_sent(side, changes, words):
-    documents = Documents(**{side: {**(RESOURCE if side == "resource" else ISSUER), **changes}})
+    documents = Documents(**{side: {**(RESOURCE if side == "resource" else AS_DOCUMENT), **changes}})
     found = documents.log_in()
     assert isinstance(found, ProtocolError) and words in str(found)
     assert documents.urls == list(documents.documents)[:1 if side == "resource" else 2]
@@ -9937,7 +9937,7 @@ def test_a_resource_may_be_named_after_what_holds_it_and_keeps_its_spelling(name
     "nothing": (None, (), [], [])})
 def test_scopes_are_chosen_in_the_order_of_the_specification(scopes, given, proposed, offered):
     documents = Documents({**RESOURCE, "scopes_supported": proposed},
-                          {**ISSUER, "scopes_supported": offered})
+                          {**AS_DOCUMENT, "scopes_supported": offered})
     documents.log_in(scopes=given)
     assert documents.page.get("scope") == scopes
 
@@ -9948,7 +9948,7 @@ def test_scopes_are_chosen_in_the_order_of_the_specification(scopes, given, prop
     "post alone": (["client_secret_post"], "post"),
     "a secret that is not wanted": (["none"], "none")})
 def test_a_client_authenticates_as_the_metadata_says(methods, sent):
-    documents = Documents(issuer={**ISSUER, "token_endpoint_auth_methods_supported": methods})
+    documents = Documents(issuer={**AS_DOCUMENT, "token_endpoint_auth_methods_supported": methods})
     documents.log_in(client_id="a:b", client_secret="p%q \xe9")
     _, headers, form = documents.asked[-1]
     pair = base64.b64decode(headers.get("Authorization", "").partition(" ")[2]).decode()
@@ -9973,7 +9973,7 @@ def test_a_client_authenticates_as_the_metadata_says(methods, sent):
                  "https://as refused: access_denied (No way)"),
     "no code": ({"code": None}, "has no code")})
 def test_a_redirect_that_is_not_the_answer_of_this_login_is_refused(change, words):
-    documents = Documents(issuer={**ISSUER, "authorization_response_iss_parameter_supported": True})
+    documents = Documents(issuer={**AS_DOCUMENT, "authorization_response_iss_parameter_supported": True})
     found = documents.log_in(lambda: {"iss": "https://as", **change})
     assert isinstance(found, ProtocolError) and words in str(found) and "made_up" not in str(found)
     assert documents.urls[-1] == "https://as/register"
@@ -10012,14 +10012,14 @@ def test_the_answer_of_a_token_endpoint_is_taken_or_refused(answer, outcome):
 ODD_VALUES = [None, True, 5, -1e300, 10 ** 400, "", "x", "https://as", "https://as/token", "S256",
               "https://as:99999/", "https://as/\u0130", "https://as/a b\r\n", "https://[::1", [],
               ["S256", None], [[]], {}, {"a": []}, "\ud800", "none", "DPoP", "https://h/a/mcp"]
-MEMBERS = [*RESOURCE, *ISSUER, *TOKEN, "scopes_supported", "expires_in", "client_id",
+MEMBERS = [*RESOURCE, *AS_DOCUMENT, *TOKEN, "scopes_supported", "expires_in", "client_id",
            "token_endpoint_auth_methods_supported", "token_endpoint_auth_method", "refresh_token",
            "client_secret", "error", "error_description", "scope"]
 
 
 def test_odd_documents_are_read_or_refused_and_never_crash():
     choose = random.Random(11)
-    whole = {"resource": RESOURCE, "issuer": ISSUER, "token": TOKEN, "registered": REGISTERED}
+    whole = {"resource": RESOURCE, "issuer": AS_DOCUMENT, "token": TOKEN, "registered": REGISTERED}
     for name, document in list(whole.items()) * 500:
         odd = {member: choose.choice(ODD_VALUES) for member in choose.sample(MEMBERS, 3)}
         found = Documents(**{**whole, name: {**document, **odd}}).log_in()
@@ -15769,16 +15769,15 @@ PROMISES = {
         "test_c68_a_certificate_that_is_not_trusted_is_described",),
     "No server makes it wait, read": (
         "test_a_limit_binds_on_each_answer_that_a_client_gets",
-        "test_a_compressed_answer_keeps_the_limits",
+        "test_c125_a_compressed_answer_which_was_not_asked_for_is_not_read",
         "test_a_server_that_asks_for_ever_is_left_after_some_rounds",
         "test_a_child_that_asks_without_end_has_few_questions_answered_at_a_time",
         "test_a_pattern_of_a_peer_that_would_take_for_ever_is_not_tried"),
     "No `$ref` of a schema is": (
         "test_c102_a_reference_to_the_network_is_never_followed_but_found",),
     "A login believes no issuer and": (
-        "test_faulty_issuer_metadata_is_refused",
-        "test_the_code_of_a_forged_redirect_is_not_redeemed",
-        "test_a_server_elsewhere_has_nobody_ask_what_only_we_can_reach"),
+        "test_faulty_metadata_is_refused_before_anything_is_sent",
+        "test_a_redirect_that_is_not_the_answer_of_this_login_is_refused"),
     "Tokens and tasks lie in files": (
         "test_two_clients_with_one_file_share_a_login_and_its_refresh",
         "test_a_state_file_is_its_owners_only",
