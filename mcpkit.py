@@ -15514,7 +15514,8 @@ COMPARED_HEADERS = {
 }
 
 
-def build_ignored(patterns: Iterable[str]) -> Callable[[str], Any]:
+@functools.lru_cache(maxsize=10)
+def build_ignored(patterns: Tuple[str, ...]) -> Callable[[str], Any]:
     """Return what tells whether a path is ignored, by patterns like `result.tools[*].title`.
 
     A pattern covers all that is below it; one without dots means members of that name anywhere.
@@ -15527,9 +15528,16 @@ def build_ignored(patterns: Iterable[str]) -> Callable[[str], Any]:
     return re.compile("|".join(parts)).match
 
 
-def compare_answers(was: Exchange, now: Exchange, is_ignored: Callable[[str], Any]
+def compare_answers(was: Exchange, now: Exchange, ignored: Iterable[str] = ()
                     ) -> List[Difference]:
-    """Return where the answer that came now is not the one that is in a transcript."""
+    """Return where the answer that came now is not the one that is in a transcript.
+
+    Compared are the status, the headers that mean something to a client of MCP, and the messages,
+    member by member; each difference has the path of a member, and shows as a line of text. Paths
+    that match `ignored` patterns may differ: `result.tools[*].title` with all that is below it, or
+    a name without dots wherever it is. So may what differs each time, say a `nextCursor`.
+    """
+    is_ignored = build_ignored(tuple(ignored))
     found = list(_compare_heads(was, now))
     before, after = find_parts(was), find_parts(now)
     if not before and not after and is_of_http(was) and is_of_http(now):
@@ -15699,7 +15707,7 @@ class Substitutions:
         return self._texts.get(value, value) if is_known else value
 
 
-__all__ += ["format_transcript", "parse_transcript"]
+__all__ += ["compare_answers", "format_transcript", "parse_transcript"]
 
 
 # =============================================================================================
@@ -17302,8 +17310,7 @@ def run_replay(options: Any) -> int:
         print_exchange(options.hidden, exchange)
     if options.transcript is not None:
         write_file(options.transcript, format_transcript(answers, options.hidden) + "\n")
-    is_ignored = build_ignored(options.ignore)
-    found = [(one, None if one.now is None else compare_answers(one.was, one.now, is_ignored))
+    found = [(one, None if one.now is None else compare_answers(one.was, one.now, options.ignore))
              for one in replayed]
     if options.update:
         replayer.update(replayed)

@@ -12141,7 +12141,7 @@ def build_exchange(message=None, answer=b"", status=200, headers=None, sent=None
 def build_streamed(*messages, message=None, **members):
     """Return an Exchange whose answer is a stream of messages."""
     return build_exchange(message or call("ping"), b"".join(
-        mcpkit.format_event(json.dumps(part)) for part in messages),
+        f"event: message\ndata: {json.dumps(part)}\n\n".encode() for part in messages),
         headers={"content-type": "text/event-stream"}, is_stream=True, **members)
 
 
@@ -12248,10 +12248,9 @@ SEED = (ROOT / "samples" / "pong.http").read_text(encoding="utf-8")
 
 
 def test_what_is_read_from_a_transcript_is_written_as_the_same_bytes():
-    exchanges = mcpkit.parse_transcript(SEED)
-    assert [mcpkit.find_title_of(exchange) for exchange in exchanges] == [
+    assert re.findall("^### [0-9] \u00b7 (.*)$", SEED, re.MULTILINE) == [
         "initialize", "notifications/initialized", "tools/list", "tools/call"]
-    assert mcpkit.format_transcript(exchanges) == SEED
+    assert mcpkit.format_transcript(mcpkit.parse_transcript(SEED)) == SEED
 
 
 # A stream keeps its blank line at the end, all other bodies are without line ends there.
@@ -12367,7 +12366,7 @@ def build_secret_exchange():
         url="http://h/mcp?access_token=s3cr3t-8&x=1")
 
 
-def test_no_secret_is_in_a_transcript_or_a_curl_command():
+def test_no_secret_is_in_a_transcript():
     exchange = build_secret_exchange()
     text = mcpkit.format_transcript([exchange, build_exchange({"method": "household"})],
                                     ["household"])
@@ -12377,10 +12376,7 @@ def test_no_secret_is_in_a_transcript_or_a_curl_command():
                   '"note": "<secret-2>"', "you are <secret-3>", "x=1", "Mcp-Session-Id: <session-7>",
                   '"progressToken": "mine"', "X-Other: 'fine' $HOME", '"method": "<secret-1>"'):
         assert shown in text
-    assert len(set(re.findall(mcpkit.PLACEHOLDER, text))) == 10
-    curl = mcpkit.format_curl(exchange._replace(request_body=b"{}"))
-    assert """-H 'Authorization: '"$AUTHORIZATION\"""" in curl and "s3cr3t" not in curl
-    assert """-H 'Mcp-Session-Id: '"$MCP_SESSION_ID\"""" in curl
+    assert len(set(re.findall("<(?:secret|session)-[0-9]+>", text))) == 10
 
 
 def test_the_placeholders_of_a_transcript_are_kept_and_new_ones_go_on_from_them():
@@ -12400,7 +12396,7 @@ def test_a_text_full_of_secrets_has_none_left_and_those_of_headers_nowhere():
 
 
 @table("function, build", {
-    "a body of line ends": (lambda data: mcpkit.format_body(data, mcpkit.Redactor()),
+    "a body of line ends": (lambda data: mcpkit.format_transcript([build_exchange(None, data)]),
                             lambda size: b"\r" * size),
     "secrets": (lambda data: mcpkit.format_transcript([build_exchange(call("x"), data)] * 4),
                 lambda size: json.dumps([{"token": f"{number:9}"} for number in range(size)]).encode()),
@@ -12424,8 +12420,7 @@ ANSWER = {"tools": [{"name": "a", "title": "A"}, {"name": "b"}], "n": 1, "_meta"
 
 def differ(was, now, *ignored):
     """Return where two answers differ, as it is printed."""
-    return [str(difference) for difference in mcpkit.compare_answers(
-        was, now, mcpkit.build_ignored(ignored))]
+    return list(map(str, mcpkit.compare_answers(was, now, ignored)))
 
 
 @table("change, said", {
@@ -12490,27 +12485,6 @@ def test_what_is_ignored_is_named_by_a_path(patterns, left):
 })
 def test_answers_are_compared_in_what_a_client_looks_at(was, now, said):
     assert differ(was, now) == said
-
-
-def test_a_client_carries_over_what_a_server_gave_out():
-    opened = build_exchange(call("initialize"), say({"protocolVersion": "2025-11-25"}),
-                            headers={"mcp-session-id": "<session-1>"})
-    carried = mcpkit.Substitutions()
-    carried.learn(opened, opened._replace(
-        headers={"mcp-session-id": "new"},
-        answer=json.dumps(say({"protocolVersion": "2025-06-18"})).encode()))
-    asked = build_streamed({"id": "q", "method": "roots/list"}, say({"requestState": "old"}))
-    carried.learn(asked, build_streamed({"id": 7, "method": "roots/list"},
-                                        say({"requestState": "now"})))
-    sent = carried.apply(build_exchange(
-        call("x", {"requestState": "old", "_meta": {"v": "2025-11-25"}}),
-        sent={"Mcp-Session-Id": "<session-1>", "MCP-Protocol-Version": "2025-11-25",
-              "Authorization": "Bearer <secret-2>"}))
-    assert sent.request_headers == {"Mcp-Session-Id": "new", "MCP-Protocol-Version": "2025-06-18"}
-    assert json.loads(sent.request_body)["params"] == {
-        "requestState": "now", "_meta": {"v": "2025-11-25"}}
-    assert json.loads(carried.apply(build_exchange(say({}, "q"))).request_body) == say({}, 7)
-    assert carried.apply(build_exchange(None, request_body=b"{")).request_body == b"{"
 
 
 # =============================================================================================
