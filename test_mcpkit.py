@@ -9181,7 +9181,7 @@ def test_after_a_restart_what_had_ended_is_there_and_what_was_running_has_failed
     for seen in failed:
         assert (seen["status"], seen["error"]["code"]) == ("failed", -32603)
         assert seen["statusMessage"] == seen["error"]["message"] == (
-            "the task was interrupted: its server has stopped; call again")
+            "the task was interrupted: what ran it has ended without an outcome; call again")
         assert "inputRequests" not in seen
     again.close()
 
