@@ -27,8 +27,9 @@ layout:  ## hold the file against its own plan, and print its figures
 
 core: export PYTHONDONTWRITEBYTECODE =
 core:  ## write the file without its extras to .work/core, and run the core's tests on it
-	@mkdir -p $(WORK)/core && cp -R README.md samples $(WORK)/core
-	@sed '/^# EXTRAS/,/^if __name__/{/^if __name__/!d;}' mcpkit.py >$(WORK)/core/mcpkit.py
+	@mkdir -p $(WORK)/core && cp -R README.md samples .ci $(WORK)/core
+	@sed -e '/^Extras$$/,/^"""/{/^"""/!d;}' -e '/^# EXTRAS/,/^if __name__/{/^if __name__/!d;}' \
+	    mcpkit.py >$(WORK)/core/mcpkit.py
 	@sed '/^# EXTRAS/,$$d' test_mcpkit.py >$(WORK)/core/test_mcpkit.py
 	@python=$(call with_pytest,$(PYTHON)); case $$python in $(WORK)/*) python=../../$$python; esac; \
 	    cd $(WORK)/core && $$python -W error -m pytest $(PYTEST_ARGS) test_mcpkit.py

@@ -3017,7 +3017,7 @@ def test_a_state_that_was_tampered_with_is_refused_whatever_else_is_sent(case):
 def test_a_state_is_good_for_its_own_request_and_caller_and_server_only(monkeypatch):
     monkeypatch.setenv("MCPKIT_SECRET", "one secret for all of us")
     ada, bob = mcpkit.Channel(), mcpkit.Channel()
-    ada.principal, bob.principal = Principal("ada", None), Principal("bob", None)
+    ada.principal, bob.principal = (types.SimpleNamespace(subject=name) for name in ("ada", "bob"))
     result, repeat = start_round(build_asking_server(), tool_call("greet"), channel=ada)
     good = {"requestState": result["requestState"], "inputResponses": {"user_name": ADA}}
     assert find_text(repeat(**good)) == "accept {'name': 'Ada'}"
@@ -4370,8 +4370,7 @@ def start_with_socket(listener, *command, count=1):
 
 
 @needs_signals
-@pytest.mark.parametrize("words", [[], ["--workers", "2"]], ids=["one process", "workers"])
-def test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open(words):
+def test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open(*words):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         command, options = start_with_socket(listener, *MODULE, "serve", *words)
         for _ in range(2):
@@ -5964,7 +5963,7 @@ def test_a_session_id_that_no_header_can_carry_is_the_servers_fault(session):
         with pytest.raises(ProtocolError,
                            match="no header can carry the session id that the server"):
             Client(peer.url, era="legacy", timeout=WAIT).connect()
-        report = mcpkit.probe(peer.url, deep=True)
+        report = mcpkit.probe(peer.url)
     assert peer.methods[0] == "initialize" and report["verdict"] in ("fail", "partial")
 
 
@@ -9600,6 +9599,11 @@ def test_a_program_that_cannot_have_workers_is_refused_them(monkeypatch):
     thread.join(WAIT)
     monkeypatch.delattr(os, "fork", raising=False)
     refuse("forks, which this system cannot: start several servers")
+
+
+@needs_signals
+def test_workers_take_the_socket_that_they_are_started_with_and_leave_it_open():
+    test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open("--workers", "2")
 
 
 # =============================================================================================
