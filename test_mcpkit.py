@@ -12997,16 +12997,17 @@ def test_a_mock_of_the_first_transcript_satisfies_the_client_and_the_probe():
 
 
 @contextlib.contextmanager
-def recording(url, path, **options):
-    """Record what is said to a URL."""
-    with mcpkit.RecordService(url, mcpkit.Recorder(str(path)), **options) as service:
-        service.policy = AT_MCP
-        yield service
+def recording(url, path):
+    """Record what is said to a URL; the recorder is one that `ask` and LiveStream know."""
+    with running("record", url, "--out", str(path)) as own:
+        parts = urllib.parse.urlsplit(own)
+        yield types.SimpleNamespace(url=own, server_address=(parts.hostname, parts.port),
+                                    policy=AT_MCP)
 
 
 def read_titles(path):
     """Return what the exchanges of a transcript are about."""
-    return [mcpkit.find_title_of(exchange) for exchange in read_exchanges(path)]
+    return re.findall("^### [0-9]+ \u00b7 (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def read_exchanges(path):
@@ -13083,9 +13084,9 @@ def test_a_recorded_stream_is_handed_on_as_it_comes(tmp_path):
 
     def answer(asked):
         yield (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Odd: 1\r\n"
-               b"Connection: close\r\n\r\n" + mcpkit.format_event('{"n":1}'))
+               b"Connection: close\r\n\r\n" + event({"n": 1}))
         assert more.wait(WAIT)
-        yield mcpkit.format_event('{"n":2}')
+        yield event({"n": 2})
 
     with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
         with LiveStream(service, call("x")) as live:
@@ -13122,12 +13123,12 @@ def test_a_page_of_another_name_is_not_let_in_by_a_recorder_or_a_mock(tmp_path, 
     assert read_titles(tmp_path / "tape") == ["tools/list"]
 
 
-def test_a_tape_that_cannot_be_written_does_not_end_the_talk(tmp_path, pong, capsys):
+def test_a_tape_that_cannot_be_written_does_not_end_the_talk(tmp_path, pong, capfd):
     (tmp_path / "folder").mkdir()
     with recording(pong.url, tmp_path / "folder" / "tape") as service:
         shutil.rmtree(tmp_path / "folder")
         assert ask(service, call("tools/list")).status == 200
-    assert "tape cannot be written: No such file" in capsys.readouterr().err
+    assert "tape cannot be written: No such file" in capfd.readouterr().err
 
 
 def test_a_recorder_takes_the_place_of_its_server_in_headers(tmp_path):
@@ -13141,42 +13142,41 @@ def test_a_recorder_takes_the_place_of_its_server_in_headers(tmp_path):
 
 
 def test_a_tape_is_in_the_order_in_which_exchanges_began(tmp_path):
-    tape = mcpkit.Recorder(str(tmp_path / "tape"))
-    begun = [tape.begin() for _ in range(3)]
-    assert begun == sorted(set(begun))
-    for number in (1, 0, 2):
-        tape.put(begun[number], build_exchange(call(f"m{number}"), b"a" * number))
-        text = (tmp_path / "tape").read_text(encoding="utf-8")
-        assert mcpkit.format_transcript(mcpkit.parse_transcript(text)) + "\n" == text
+    came, more = threading.Event(), threading.Event()
+
+    def answer(asked):
+        if asked.message["method"] == "m0":
+            came.set()
+            assert more.wait(WAIT)
+        return http_answer(result(asked, {}))
+
+    with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            first = pool.submit(ask, service, call("m0"))
+            assert came.wait(WAIT)
+            for name in ("m1", "m2"):
+                assert ask(service, call(name)).status == 200
+            assert read_titles(tmp_path / "tape") == ["m1", "m2"]
+            more.set()
+            assert first.result(WAIT).status == 200
     assert read_titles(tmp_path / "tape") == ["m0", "m1", "m2"]
-    tape.put(begun[1], build_exchange(call("again")))
-    assert read_titles(tmp_path / "tape") == ["m0", "again", "m2"]
 
 
-TOLD_CHANGES = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}\n'
-
-
-def put_lines(tape, count):
-    """Have a server tell much before it answers; return what is on tape before that, and after."""
-    lines = mcpkit.LineTape(mcpkit.Recorder(str(tape)))
-    lines.hear_client(json.dumps(call("tools/call")).encode() + b"\n")
-    for _ in range(count):
-        lines.hear_server(TOLD_CHANGES)
-    lines.close()
-    before, = read_exchanges(tape)
-    lines.hear_server(json.dumps(say({})).encode() + b"\n")
-    after, = read_exchanges(tape)
-    return before, after
+TALKATIVE_CHILD = """
+import json, sys
+request = json.loads(sys.stdin.readline())
+for number in range(100):
+    print('{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}')
+print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": {}}), flush=True)
+"""
 
 
 def test_all_that_a_stdio_server_tells_is_on_tape_at_the_end(tmp_path):
-    before, after = put_lines(tmp_path / "tape", 100)
-    assert before.answer.count(b'"progress":') == 100
-    assert after.answer == before.answer + b"\n" + json.dumps(say({})).encode()
-
-
-def test_a_stdio_server_that_tells_much_is_recorded_in_time_that_grows_with_it(tmp_path):
-    assert is_linear(lambda count: put_lines(tmp_path / "tape", count), lambda size: size, 100)
+    ran = run("record", "--out", str(tmp_path / "tape"), "--", sys.executable, "-c",
+              TALKATIVE_CHILD, data=json.dumps(call("tools/call")).encode() + b"\n")
+    exchange, = read_exchanges(tmp_path / "tape")
+    assert exchange.answer.decode().splitlines() == ran.out.splitlines()
+    assert exchange.answer.count(b'"progress":') == 100
 
 
 @pytest.mark.parametrize("words", [
