@@ -1357,12 +1357,8 @@ def _prepare_unique_items(is_wanted: bool, document: _SchemaDocument, schema: di
     return holds, "must not hold the same item twice"
 
 
-def _prepare_reference(reference: str, document: _SchemaDocument, schema: dict) -> Any:
-    return document.find(reference, document.bases[id(schema)])[0]
-
-
-def _test_reference(run: _SchemaRun, value: Any, target: Any, schema: dict) -> None:
-    run.check(target, value)
+def _prepare_reference(reference: str, document: _SchemaDocument, schema: dict) -> list:
+    return [document.find(reference, document.bases[id(schema)])[0]]
 
 
 def _prepare_dynamic_reference(reference: str, document: _SchemaDocument, schema: dict) -> tuple:
@@ -1474,30 +1470,21 @@ def _test_all_of(run: _SchemaRun, value: Any, schemas: list, schema: dict) -> No
         run.check(inner, value)
 
 
-def _test_any_of(run: _SchemaRun, value: Any, schemas: list, schema: dict) -> None:
+def _test_alternatives(run: _SchemaRun, value: Any, schemas: list, schema: dict,
+                       is_any: bool) -> None:
+    """Report what the first fault of each branch of an anyOf or oneOf wants, if none matches."""
     failures = []
     for inner in schemas:
         failures.append(run.attempt(inner, value))
-        if not failures[-1] and run.seen is None:
+        if is_any and not failures[-1] and run.seen is None:
             return
-    if all(failures):
-        _report_alternatives(run, value, failures)
-
-
-def _test_one_of(run: _SchemaRun, value: Any, schemas: list, schema: dict) -> None:
-    failures = [run.attempt(inner, value) for inner in schemas]
     matches = failures.count([])
     if matches == 0:
-        _report_alternatives(run, value, failures)
-    elif matches > 1:
+        wishes = [f"{_format_pointer(path[len(run.path):])} {wanted}".strip()
+                  for path, wanted, _ in (faults[0] for faults in failures[:5])]
+        run.report(shorten(", or ".join(dict.fromkeys(wishes)), MAX_POINTER_CHARS), value)
+    elif matches > 1 and not is_any:
         run.report(f"must match one schema of its oneOf, not {matches}", value)
-
-
-def _report_alternatives(run: _SchemaRun, value: Any, failures: list) -> None:
-    """Report what the first fault of each branch wants, joined with "or"."""
-    wishes = [f"{_format_pointer(path[len(run.path):])} {wanted}".strip()
-              for path, wanted, _ in (faults[0] for faults in failures[:5])]
-    run.report(shorten(", or ".join(dict.fromkeys(wishes)), MAX_POINTER_CHARS), value)
 
 
 def _test_not(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
@@ -1555,7 +1542,7 @@ _COMMON_KEYWORDS = {
     "default": _Keyword({}),
     "examples": _Keyword({"type": "array"}),
     "definitions": _Keyword(_SCHEMA_BY_NAME),
-    "$ref": _Keyword(_A_STRING, _ANY, _test_reference, _prepare_reference),
+    "$ref": _Keyword(_A_STRING, _ANY, _test_all_of, _prepare_reference),
     "type": _Keyword(_TYPE_OR_TYPES, _ANY, _test_assertion, _prepare_type),
     "enum": _Keyword({"type": "array"}, _ANY, _test_assertion, _prepare_enum),
     "const": _Keyword({}, _ANY, _test_assertion, lambda value, *where: _prepare_enum(
@@ -1582,8 +1569,8 @@ _COMMON_KEYWORDS = {
                                      _prepare_additional_properties),
     "propertyNames": _Keyword(_A_SCHEMA, _OBJECT, _test_property_names),
     "allOf": _Keyword(_SCHEMAS, _ANY, _test_all_of),
-    "anyOf": _Keyword(_SCHEMAS, _ANY, _test_any_of),
-    "oneOf": _Keyword(_SCHEMAS, _ANY, _test_one_of),
+    **{word: _Keyword(_SCHEMAS, _ANY, functools.partial(_test_alternatives, is_any=is_any))
+       for word, is_any in (("anyOf", True), ("oneOf", False))},
     "not": _Keyword(_A_SCHEMA, _ANY, _test_not),
     "if": _Keyword(_A_SCHEMA, _ANY, _test_if),
     "then": _Keyword(_A_SCHEMA),
@@ -1631,19 +1618,15 @@ def _list_schemas(form: dict, argument: Any) -> list:
 
 
 @functools.lru_cache(maxsize=None)
-def _build_meta_schema(draft: str) -> dict:
-    """Return the schema of the schemas of a draft, in one piece and without annotations."""
+def _compile_meta_schema(draft: str) -> Tuple[dict, CompiledSchema]:
+    """Return the schema of the schemas of a draft, in one piece, twice: as it is and compiled."""
     forms = {word: keyword.form for word, keyword in _KEYWORDS[draft].items()}
-    return {"$schema": draft, "$id": draft, "type": ["object", "boolean"], "properties": forms}
-
-
-@functools.lru_cache(maxsize=None)
-def _compile_meta_schema(draft: str) -> CompiledSchema:
-    return CompiledSchema(_SchemaDocument(_build_meta_schema(draft), draft))
+    meta = {"$schema": draft, "$id": draft, "type": ["object", "boolean"], "properties": forms}
+    return meta, CompiledSchema(_SchemaDocument(meta, draft))
 
 
 def _check_form(schema: Any, draft: str) -> None:
-    faults = _compile_meta_schema(draft).errors(schema)
+    faults = _compile_meta_schema(draft)[1].errors(schema)
     if faults:
         raise SchemaError("the schema is broken: " + "; ".join(faults))
 
@@ -1727,7 +1710,7 @@ class _SchemaDocument:
         """Return the schema that a reference means under base, its resource, and its name there."""
         uri, _, fragment = _resolve(base, reference).partition("#")
         if uri == self.draft and uri not in self.resources:
-            self.resources[uri] = _build_meta_schema(uri)    # the one other document at hand
+            self.resources[uri] = _compile_meta_schema(uri)[0]     # the only other document
             self.add(self.resources[uri], uri)
         name = parse_percent(fragment)
         try:
@@ -1766,11 +1749,10 @@ class _SchemaDocument:
                               f"{error}") from None
         if not self.is_foreign:
             return lambda run, text: find(text)
-        count = functools.lru_cache(maxsize=100)(functools.partial(count_ways, spelled))
 
         def search(run: _SchemaRun, text: str) -> Any:
             run.spend(len(spelled))
-            steps = count(len(text)) * (len(text) + 1)
+            steps = _count_steps(spelled, len(text))
             if steps > MAX_SCHEMA_STEPS:
                 return True
             run.spend(int(steps))
@@ -1859,39 +1841,25 @@ def _spell_escape(token: str, form: str) -> str:
     return r"\x00" if kind == "0" else token
 
 
-_PATTERN_PART = (r"(?s)\\.|\[(?:[^\\\]]|\\.)*\]|\(\?P=[^)]*\)"
-                 r"|\((?:\?(?:<?[=!]|u?:|P<[^>]*>))?|(?:[*+?]|\{\d+(?:,\d*)?\})\??|.")
-_REPEAT = r"(?:\{(\d+)(,(\d*))?\}|[*+?])\??"
+# What multiplies the ways to try a pattern, after the escapes and classes in which it would not.
+_REPEAT = r"(?s)\\.|\[(?:[^\\\]]|\\.)*\]|(\)?)(?:([*+]|\{\d+,\}|\{(?:\d+,)?(\d+)\})|[?|])"
 
 
-def count_ways(pattern: str, size: int) -> float:
-    """Return in how many ways, at most, a pattern can be tried on a text of `size` characters.
+def _count_steps(pattern: str, size: int) -> float:
+    """Return a bound of the steps in which a pattern is searched in a text of `size` characters.
 
-    It is what backtracking costs at worst; `pattern` is spelled for re.
+    It is what backtracking costs at worst, and infinite if a group is repeated.
     """
-    stack: List[Tuple[float, float]] = []
-    others, ways, part = 0.0, 1.0, 1.0   # of the branches before, of this one, and its last part's
-    for token in re.findall(_PATTERN_PART, pattern):
-        repeat = re.fullmatch(_REPEAT, token)
-        if repeat:
-            least, bounds, most = repeat.groups()
-            low, is_open = int(least or token[0] == "+"), bounds or not least
-            high = 1 if token[0] == "?" else int(most or (size if is_open else low))
-            try:
-                part = (1.0 + max(0, high - low)) * part ** high
-            except OverflowError:
-                return math.inf
-        elif token == "|":
-            others, ways, part = others + ways * part, 1.0, 1.0
-        elif token == ")" and stack:
-            part = others + ways * part
-            others, ways = stack.pop()
-        elif token[0] == "(" and not token.startswith("(?P="):
-            stack.append((others, ways * part))
-            others, ways, part = 0.0, 1.0, 1.0
-        else:
-            ways, part = ways * part, 1.0
-    return others + ways * part
+    steps: float = size + 1
+    for match in re.finditer(_REPEAT, pattern):
+        is_group, repeat, most = match.groups()
+        if is_group and repeat:
+            return math.inf
+        if is_group is not None:             # and no escape or class; `?` and `|` have two ways
+            steps *= min(size, int(most or size)) + 1 if repeat else 2
+        if steps > MAX_SCHEMA_STEPS:
+            return math.inf
+    return steps
 
 
 # =============================================================================================

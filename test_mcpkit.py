@@ -1070,7 +1070,8 @@ def test_random_challenges_never_raise_and_cost_no_more_than_their_length():
 # =============================================================================================
 # 6. JSON SCHEMA
 # =============================================================================================
-DEFS = {"$defs": {"n": {"type": ["integer", "null"]}, "loop": {"$ref": "#/$defs/loop"}}}
+DEFS = {"$defs": {"n": {"type": ["integer", "null"]}, "loop": {"$ref": "#/$defs/loop"},
+                  "many": {"anyOf": [{"$ref": "#/$defs/many"}] * 60}}}
 
 
 @table("text, schema, value", {"C79 zeros in front": ("012", {"type": "string"}, "012"),
@@ -1088,31 +1089,16 @@ DEFS = {"$defs": {"n": {"type": ["integer", "null"]}, "loop": {"$ref": "#/$defs/
     "one of": ("5", {"oneOf": [{"type": "string"}]}, "5"),
     "a reference": ("5", {"$ref": "#/$defs/n"}, 5), "a dead one": ("5", {"$ref": "#/$defs/x"}, "5"),
     "a loop": ("5", {"$ref": "#/$defs/loop"}, "5"),
+    "sixty loops": ("5", {"$ref": "#/$defs/many"}, "5"),
+    "broken: a type that is a number": ("5", {"type": 5}, "5"),
+    "broken: a type of objects": ("5", {"type": [{}]}, "5"),
+    "broken: anyOf that is no list": ("5", {"anyOf": 5}, "5"),
+    "broken: oneOf null": ("5", {"oneOf": None}, "5"),
+    "broken: enum that is no list": ("5", {"enum": 5}, "5"),
     "C102 one to elsewhere": ("5", {"$ref": "http://127.0.0.1:9/x"}, "5")})
 def test_text_becomes_what_the_schema_says_and_not_what_it_looks_like(text, schema, value):
     result = mcpkit.coerce_texts({"a": text, "b": [1]}, {"properties": {"a": schema}, **DEFS})
     assert result == {"a": value, "b": [1]} and type(result["a"]) is type(value)
-
-
-@table("schema", {"a type that is a number": {"type": 5}, "a type of objects": {"type": [{}]},
-    "anyOf that is no list": {"anyOf": 5}, "oneOf null": {"oneOf": None},
-    "enum that is no list": {"enum": 5},
-    "$defs that are a list": {"$ref": "#/$defs/a", "$defs": []},
-    "properties that are a number": {"properties": 5}})
-def test_a_broken_schema_of_a_peer_leaves_text_as_it_is(schema):
-    assert mcpkit.coerce_texts({"a": "x"}, {"properties": {"a": schema}, **schema}) == {"a": "x"}
-
-
-def test_schemas_that_refer_to_themselves_do_not_multiply(monkeypatch):
-    calls, find_types = [], mcpkit.find_types
-
-    def count(*arguments):
-        calls.append(arguments)
-        assert len(calls) < 5000
-        return find_types(*arguments)
-    monkeypatch.setattr(mcpkit, "find_types", count)
-    reference = {"$ref": "#/$defs/a"}
-    assert mcpkit.coerce_text("1", reference, {"$defs": {"a": {"anyOf": [reference] * 60}}}) == "1"
 
 
 SCHEMA_FAULTS = {
@@ -1144,9 +1130,8 @@ SCHEMA_FAULTS = {
 }
 
 
-@cases(SCHEMA_FAULTS)
-def test_a_value_is_held_against_a_schema_and_told_where_it_fails(case):
-    schema, value, faults = case
+@table("schema, value, faults", SCHEMA_FAULTS)
+def test_the_errors_of_a_value_say_where_it_fails_a_schema(schema, value, faults):
     found = mcpkit.schema_errors(value, schema)
     assert len(found) == faults if isinstance(faults, int) else found == faults
 
@@ -1211,21 +1196,13 @@ KEYWORDS = {
 }
 
 
-@cases(KEYWORDS)
-def test_a_keyword_takes_what_the_standard_says_and_nothing_else(case):
-    schema, valid, invalid = case
-    compiled = mcpkit.compile_schema(schema)
-    assert [value for value in valid if compiled.errors(value)] == []
-    assert [value for value in invalid if not compiled.errors(value)] == []
+@table("schema, valid, invalid", KEYWORDS)
+def test_a_keyword_takes_what_the_standard_says_and_nothing_else(schema, valid, invalid):
+    assert [value for value in valid if mcpkit.schema_errors(value, schema)] == []
+    assert [value for value in invalid if not mcpkit.schema_errors(value, schema)] == []
 
 
-def test_each_keyword_that_tests_something_has_a_case():
-    tested = {word for table in mcpkit._KEYWORDS.values() for word, keyword in table.items()
-              if keyword.test is not None}
-    assert tested <= {name.replace("draft-07 ", "") for name in KEYWORDS}
-
-
-BROKEN_SCHEMAS = {
+@table("schema", {
     "an unknown dialect": {"$schema": "https://json-schema.org/draft/2019-09/schema"},
     "a reference to the network": {"$ref": "http://127.0.0.1:9/x.json"},
     "a reference to nothing": {"$ref": "#/$defs/none"},
@@ -1233,14 +1210,10 @@ BROKEN_SCHEMAS = {
     "properties that are none": {"properties": 5},
     "required that is no list": {"required": "x"},
     "a pattern that is none": {"pattern": "("},
-    "a pattern that is too long": {"pattern": "a" * 100_001},
-}
-
-
-@cases(BROKEN_SCHEMAS)
-def test_a_schema_that_cannot_be_used_is_refused_when_it_is_compiled(case):
+    "a pattern that is too long": {"pattern": "a" * 100_001}})
+def test_a_schema_that_cannot_be_used_is_refused(schema):
     with pytest.raises(mcpkit.SchemaError):
-        mcpkit.compile_schema(case)
+        mcpkit.schema_errors(1, schema)
 
 
 def nest(depth):
@@ -1250,20 +1223,15 @@ def nest(depth):
     return schema
 
 
-HOSTILE_SCHEMAS = {
-    "a loop": ({"$ref": "#"}, {}), "two that call each other": (
-        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, 1),
+@table("schema, value", {
+    "a loop": ({"$ref": "#"}, {}),
+    "two that call each other": ({"$ref": "#/$defs/a", "$defs": {
+        "a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, 1),
     "nested very deeply": (nest(5000), {}),
-    "a value nested very deeply": ({"items": {"$ref": "#"}}, functools.reduce(
-        lambda value, _: [value], range(500), 1)),
-}
-
-
-@cases(HOSTILE_SCHEMAS)
-def test_a_hostile_schema_ends_with_a_message_or_an_error(case):
-    schema, value = case
+    "a value nested very deeply": ({"items": {"$ref": "#"}}, build_nested(500))})
+def test_a_hostile_schema_ends_with_messages_or_an_error(schema, value):
     with contextlib.suppress(mcpkit.SchemaError):
-        assert len(mcpkit.schema_errors(value, schema)) <= 20
+        assert 1 <= len(mcpkit.schema_errors(value, schema)) <= 20
 
 
 @table("pattern, text", {
@@ -1280,31 +1248,19 @@ def test_a_pattern_of_a_peer_that_would_take_for_ever_is_not_tried(pattern, text
         assert ask(service, call("ping")).status == 200
 
 
-@table("pattern, ways", {
-    "letters": ("abc", 1), "a class": (r"[*+\]]x", 1), "an escape": (r"\*\(\{3}", 1),
-    "a repeat": ("a*", 11), "at least one": ("a+", 10), "perhaps": ("a?b", 2),
-    "a lazy one": ("a*?", 11),
-    "so many": ("a{3}", 1), "some": ("a{2,4}", 3), "or more": ("a{4,}", 7),
-    "a choice": ("a|b|c", 3),
-    "a group": ("(?:a|b)c?", 4), "a repeated choice": ("(a|b){3}", 8), "two": ("a*b*", 121),
-    "groups in groups": ("((a?)b|c){2}", 9), "a look": ("(?=a*)(?<!b)", 11),
-    "a name": ("(?P<n>a?)(?P=n)", 2), "all": ("(a|b)*", 11 * 2 ** 10),
-    "endless": ("(a*){999}", math.inf)})
-def test_the_ways_to_try_a_pattern_are_counted(pattern, ways):
-    assert mcpkit.count_ways(pattern, 10) == ways
+@table("pattern, text", {
+    "a choice": ("^(?:ab|c?)d$", "x"), "a date": (r"^\d{4}-\d{2}$", "x"),
+    "a UUID": ("^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", "x" * 36),
+    "an address": (r"^[^@]+@[^@]+\.[^@]+$", "a.b.c@d"), "a class": (r"^[*+\]]{2}$", "*a"),
+    "a version": (r"^(0|[1-9]\d*)\.(0|[1-9]\d*)$", "1.x"), "an escape": (r"^\(\*\)*$", "x")})
+def test_a_pattern_of_a_peer_that_ends_soon_is_tried(pattern, text):
+    assert len(mcpkit.compile_schema({"pattern": pattern}, is_foreign=True).errors(text)) == 1
 
 
 def test_a_pattern_of_a_peer_is_held_to_the_steps_of_a_run():
     compiled = mcpkit.compile_schema({"items": {"pattern": "a*b"}}, is_foreign=True)
     assert "must be checkable in" in compiled.errors(["a" * 1000] * 10)[-1]
     assert compiled.errors(["aab", "ac"]) == ['/1: must match the pattern "a*b", but is "ac"']
-
-
-def test_a_multiple_takes_more_of_the_steps_of_a_run_than_a_bound(monkeypatch):
-    monkeypatch.setattr(mcpkit, "MAX_SCHEMA_STEPS", 1000)
-    fractions, bounds = (mcpkit.compile_schema({"items": {word: 0.5}}).errors([1] * 300)
-                         for word in ("multipleOf", "minimum"))
-    assert "must be checkable in" in fractions[-1] and bounds == []
 
 
 def read_schema_suite(folder):
