@@ -2498,11 +2498,6 @@ def test_c108_a_cancellation_in_2025_03_26_ends_its_call_and_no_other(is_batch):
     assert ends == [cancels_in_batch is not None]
 
 
-def build_session(**limits):
-    return mcpkit.Session("s", "2025-11-25", {}, {}, mcpkit.system_runtime(),
-                          mcpkit.Limits(**limits))
-
-
 # =============================================================================================
 # 10. INPUT REQUESTS
 # =============================================================================================
@@ -3503,18 +3498,17 @@ def test_a_filter_that_is_not_valid_is_refused(case):
 
 
 def test_a_legacy_session_is_told_of_lists_and_of_what_it_subscribed_to():
-    server, session = build_sample_server(), build_session()
-    server.listeners.add(session)
+    server = build_sample_server(sessions=True)
     server.add_resource(lambda: "", uri="wanted:")
-    for method, uri, code in (("subscribe", "wanted:", None), ("subscribe", "nowhere:", -32602),
-                              ("unsubscribe", "never:", None)):
-        answer = json.loads(server.receive(call(f"resources/{method}", {"uri": uri}), None, session,
-                                           mcpkit.Channel()).data)
-        assert answer.get("error", {}).get("code") == code
-        assert code or answer["result"] == {}
-    session.stream.attach("reader", 99)
-    change_everything(server)
-    told = [json.loads(text) for _, text in session.stream.read("reader", 0)]
+    with mcpkit.HTTPService(server, port=0) as service:
+        headers = {"Mcp_Session_Id": open_session(service)}
+        for method, uri, code in (("subscribe", "wanted:", None), ("subscribe", "nowhere:", -32602),
+                                  ("unsubscribe", "never:", None)):
+            answer = ask(service, call(f"resources/{method}", {"uri": uri}), **headers).json
+            assert answer.get("error", {}).get("code") == code
+        change_everything(server)
+        with LiveStream(service, None, **headers) as stream:
+            told = [stream.next_message() for _ in range(6)]
     assert [(message["method"], message.get("params", {}).get("uri")) for message in told] == [
         ("notifications/tools/list_changed", None), ("notifications/prompts/list_changed", None),
         ("notifications/resources/list_changed", None),
