@@ -11306,7 +11306,7 @@ class TaskCall(Channel):
         self._tasks = tasks
         self._route = context.route
         self._seconds = (seconds or tasks.server.limits.task_seconds, poll_seconds)
-        self._answers: Any = queue.SimpleQueue()     # of the call: the first one counts
+        self.answers: Any = queue.SimpleQueue()      # of the call, or errors: the first one counts
         self._changed = tasks.server.runtime.new_event()     # set when the task may have changed
         self._keys: set = set()                      # all that were ever asked under
 
@@ -11314,15 +11314,8 @@ class TaskCall(Channel):
         """Create the task, unless that has been done, and answer the call with its handle."""
         if self.task is None:
             self.task = self._tasks.create(self.id, self._route.subject, *self._seconds)
-            self._answers.put({"resultType": "task", **self.task})
+            self.answers.put({"resultType": "task", **self.task})
         return self
-
-    def wait(self) -> dict:
-        """Return the result that answers the call, or raise the error that does."""
-        answer = self._answers.get()
-        if isinstance(answer, MCPError):
-            raise answer
-        return answer
 
     def run(self, handler: Callable[[], dict], name: str) -> None:
         """Run a handler, which returns a result, to its end: the body of the thread."""
@@ -11331,10 +11324,10 @@ class TaskCall(Channel):
             self.start()
             self._tasks.change(self.id, lambda task: end_task(task, "completed", result=result))
         except InputRequired as pause:
-            self._answers.put(pause.result)
+            self.answers.put(pause.result)
         except BaseException as error:
             shown = self._tasks.server.explain(error, name)
-            self._answers.put(shown)
+            self.answers.put(shown)
             with contextlib.suppress(MCPError):      # the log says why it cannot be written
                 self._tasks.change(self.id, lambda task: fail_task(task, shown))
 
@@ -11434,7 +11427,10 @@ def build_task_runner(server: Server, task: Optional[str] = None, asks: str = "w
             encode_json(result)          # what could never be sent is no outcome
             return result
         server.tasks.start(call, lambda: call.run(handler, f"tool {tool.key} as a task"))
-        return call.wait()
+        answer = call.answers.get()
+        if isinstance(answer, MCPError):
+            raise answer
+        return answer
     return run_task_tool
 
 
