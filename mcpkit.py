@@ -14424,20 +14424,12 @@ CARD_PATH, CARD_TYPE = "/server-card", "application/mcp-server-card+json"     # 
 CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 
 
-def build_public_documents(info: dict, path: str) -> Dict[str, Document]:
-    """Return what a server with this `serverInfo` publishes of itself, by path."""
-    return {CATALOG_PATH: Document(functools.partial(build_catalog, info), CATALOG_TYPE,
-                                   PUBLIC_HEADERS),
-            path.rstrip("/") + CARD_PATH: Document(functools.partial(build_card, info), CARD_TYPE,
-                                                   PUBLIC_HEADERS)}
-
-
 def build_catalog(info: dict, url: str) -> dict:
     """Return the AI catalog of a domain that has one server: where its card is.
 
     What the card says of the server is not said again. `url` is that of the endpoint.
     """
-    namespace, _, name = build_card_name(info["name"], url).partition("/")
+    namespace, _, name = build_card(info, url)["name"].partition("/")
     domain = ".".join(reversed(namespace.split(".")))
     return {"specVersion": "1.0", "entries": [{
         "identifier": f"urn:air:{domain}:mcp:{name}", "type": CARD_TYPE,
@@ -14445,35 +14437,38 @@ def build_catalog(info: dict, url: str) -> dict:
 
 
 def build_card(info: dict, url: str) -> dict:
-    """Return the card of a server: who it is and how to reach it, but not what it offers."""
+    """Return the card of a server: who it is and how to reach it, but not what it offers.
+
+    A name like "com.example/weather" stays. Any other is put below the host of the endpoint, turned
+    around.
+    """
     def cut(text: Optional[str]) -> Optional[str]:
         return f"{text[:97]}..." if text and len(text) > 100 else text or None
 
-    description = info.get("description") or info.get("title") or info["name"] or "An MCP server"
+    name = info["name"]
+    description = info.get("description") or info.get("title") or name or "An MCP server"
+    if len(name) > 200 or not re.fullmatch("[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", name):
+        host = split_host(url.partition("://")[2].partition("/")[0])
+        labels = re.sub("[^a-z0-9.-]+", "-", host).strip("-.").split(".")
+        name = re.sub("[^A-Za-z0-9._-]+", "-", name).strip("-")
+        name = f"{'.'.join(reversed(labels))[:100] or 'localhost'}/{name[:99] or 'server'}"
     return without_none({
-        "$schema": CARD_SCHEMA, "name": build_card_name(info["name"], url),
-        "version": info["version"][:255], "description": cut(description),
-        "title": cut(info.get("title")), "websiteUrl": info.get("websiteUrl"),
-        "icons": info.get("icons"),
+        "$schema": CARD_SCHEMA, "name": name, "version": info["version"][:255],
+        "description": cut(description), "title": cut(info.get("title")),
+        "websiteUrl": info.get("websiteUrl"), "icons": info.get("icons"),
         "remotes": [{"type": "streamable-http", "url": url,
                      "supportedProtocolVersions": list(SUPPORTED_VERSIONS)}]})
 
 
-def build_card_name(name: str, url: str) -> str:
-    """Return the name of a server as a card has it, like "com.example/weather".
-
-    A name of that form stays. Any other is put below the host of the endpoint, turned around.
-    """
-    if len(name) <= 200 and re.fullmatch("[A-Za-z0-9.-]+/[A-Za-z0-9._-]+", name):
-        return name
-    host = split_host(url.partition("://")[2].partition("/")[0])
-    labels = re.sub("[^a-z0-9.-]+", "-", host).strip("-.").split(".")
-    name = re.sub("[^A-Za-z0-9._-]+", "-", name).strip("-")
-    return f"{'.'.join(reversed(labels))[:100] or 'localhost'}/{name[:99] or 'server'}"
+def build_public_documents(service: HTTPService, publish: bool) -> Dict[str, Document]:
+    """Return what a server publishes of itself, by path."""
+    rows = ((CATALOG_PATH, build_catalog, CATALOG_TYPE),
+            (service.path.rstrip("/") + CARD_PATH, build_card, CARD_TYPE))
+    return {path: Document(functools.partial(build, service.mcp.info), kind, PUBLIC_HEADERS)
+            for path, build, kind in rows if publish}
 
 
-SERVICE_OPTIONS["publish"] = lambda service, publish: build_public_documents(
-    service.mcp.info, service.path) if publish else {}
+SERVICE_OPTIONS["publish"] = build_public_documents
 
 
 # ---- candidates
@@ -14482,11 +14477,18 @@ MAX_DISCOVERY_REQUESTS = 12
 MAX_CANDIDATES = 100                   # that are taken from one document
 CONFIRM_REQUESTS = 4                   # that a handshake in an unknown era may take
 CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
-CONVENTIONAL_PATHS = ("/.well-known/mcp.json", "/.well-known/mcp",
-                      "/.well-known/mcp/server-card.json", "/.well-known/mcp-server-card")
-# The members of such a document that may name an endpoint, "*" being any member or item.
-ENDPOINT_MEMBERS = ("url", "endpoint", "endpoints.streamable_http", "transport.endpoint",
-                    "transports.*.url", "remotes.*.url", "mcpServers.*.url")
+# Where to look first: the rank, what is expected there, the path, and who names it.
+PLACES = (
+    (0, "page", "", "the page"), (1, "catalog", CATALOG_PATH, "well-known"),
+    (3, "resource", RESOURCE_METADATA_PATH, "RFC 9728"),
+    *((5, "conventional", path, "convention") for path in (
+        "/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
+        "/.well-known/mcp-server-card")),
+    (6, "endpoint", "/mcp", "the usual path"))
+# The members of a document that may name an endpoint, "*" being any member or item.
+ENDPOINT_MEMBERS = {"resource": ("resource",), "conventional": (
+    "url", "endpoint", "endpoints.streamable_http", "transport.endpoint", "transports.*.url",
+    "remotes.*.url", "mcpServers.*.url")}
 LINK_RELATIONS = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"),
                   "mcp-server": (4, "endpoint")}
 LAYERS.insert(1, "discovery")
@@ -14503,17 +14505,6 @@ class Candidate(NamedTuple):
     url: str
     source: str
     card: Optional[dict] = None
-
-
-def list_candidates(target: str) -> List[Candidate]:
-    """Return where to look first. The page may name more."""
-    places = [(0, "page", "", "the page"), (1, "catalog", CATALOG_PATH, "well-known"),
-              (3, "resource", RESOURCE_METADATA_PATH, "RFC 9728"),
-              *((5, "conventional", path, "convention") for path in CONVENTIONAL_PATHS)]
-    if urllib.parse.urlsplit(target).path.rstrip("/") != "/mcp":
-        places.append((6, "endpoint", "/mcp", "the usual path"))
-    return [Candidate(rank, kind, urljoin(target, path), source)
-            for rank, kind, path, source in places]
 
 
 def resolve_link(base: str, reference: Any) -> str:
@@ -14538,15 +14529,18 @@ _LINK = r"""<([^<>]*)>((?:\s*;\s*[\w*-]+(?:\s*=\s*(?:"[^"]*"|[^\s;,"]*))?)*)"""
 _ATTRIBUTE = r"""(?<![\w-])([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>;]+))"""
 
 
-def parse_links(header: str, page: str) -> Iterator[Tuple[str, str]]:
-    """Yield (relation, reference) of each link in a Link header and a page. Spec: RFC 8288, 3."""
+def read_page(header: str, page: str, origin: Candidate) -> Iterator[Candidate]:
+    """Yield what the links of a page and of its Link header lead to. Spec: RFC 8288, 3."""
     import html
     tags = re.findall(r"<link\b([^<>]*)>", page, re.I)
     for target, text in re.findall(_LINK, header) + [("", attributes) for attributes in tags]:
         members = {name.lower(): html.unescape("".join(values))
                    for name, *values in re.findall(_ATTRIBUTE, text)}
-        for relation in members.get("rel", "").split():
-            yield relation.lower(), target or members.get("href", "")
+        reference = target or members.get("href", "")
+        for relation in members.get("rel", "").lower().split():
+            if relation in LINK_RELATIONS and reference:
+                yield Candidate(*LINK_RELATIONS[relation], resolve_link(origin.url, reference),
+                                f"link {relation}")
 
 
 def find_members(value: Any, names: List[str]) -> List[Any]:
@@ -14560,41 +14554,31 @@ def find_members(value: Any, names: List[str]) -> List[Any]:
     return find_members(value[names[0]], names[1:]) if is_dict and names[0] in value else []
 
 
-def read_card(card: dict, origin: Candidate) -> Iterator[Candidate]:
-    """Yield the endpoints of a server card, its variables filled in with their defaults."""
-    for remote in find_members(card, ["remotes", "*"]):
+def read_document(document: dict, origin: Candidate) -> Iterator[Candidate]:
+    """Yield the endpoint that a document names, and the cards and catalogs in a catalog.
+
+    The variables in the URLs of a server card are filled in with their defaults.
+    """
+    for remote in find_members(document, ["remotes", "*"]) if origin.kind == "card" else ():
         if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
                 remote.get("url"), str):
             url, variables = remote["url"], remote.get("variables")
             for name, variable in variables.items() if isinstance(variables, dict) else ():
                 if isinstance(variable, dict) and isinstance(variable.get("default"), str):
                     url = url.replace("{" + name + "}", variable["default"])
-            url = resolve_link(origin.url, url)
-            yield Candidate(origin.rank, "endpoint", url, "the card", card)
-
-
-def read_catalog(catalog: dict, origin: Candidate) -> Iterator[Candidate]:
-    """Yield the cards and nested catalogs in an AI catalog, and the endpoints of inline cards."""
-    for entry in find_list(catalog.get("entries")):
+            yield Candidate(origin.rank, "endpoint", resolve_link(origin.url, url), "the card",
+                            document)
+    for entry in find_list(document.get("entries")) if origin.kind == "catalog" else ():
         kind = (entry.get("type") or entry.get("mediaType")) if isinstance(entry, dict) else None
         if kind in CARD_TYPES and isinstance(entry.get("data"), dict):
-            yield from read_card(entry["data"], origin)
+            yield from read_document(entry["data"], origin._replace(kind="card"))
         elif kind in (*CARD_TYPES, CATALOG_TYPE) and isinstance(entry.get("url"), str):
             yield Candidate(1, "card" if kind in CARD_TYPES else "catalog",
                             resolve_link(origin.url, entry["url"]), "the catalog")
-
-
-def read_named(value: dict, origin: Candidate) -> Iterator[Candidate]:
-    """Yield the first http URL that metadata or a conventional document names as an endpoint."""
-    names = ("resource",) if origin.kind == "resource" else ENDPOINT_MEMBERS
-    found = [resolve_link(origin.url, url) for name in names
-             for url in find_members(value, name.split(".")) if isinstance(url, str)]
-    for url in [url for url in found if is_http_url(url)][:1]:
+    urls = [resolve_link(origin.url, url) for names in ENDPOINT_MEMBERS.get(origin.kind, ())
+            for url in find_members(document, names.split(".")) if isinstance(url, str)]
+    for url in [url for url in urls if is_http_url(url)][:1]:
         yield Candidate(origin.rank, "endpoint", url, origin.source)
-
-
-READERS = {"catalog": read_catalog, "card": read_card, "resource": read_named,
-           "conventional": read_named}
 
 
 def read_candidate(exchange: Exchange, origin: Candidate) -> Tuple[str, List[Candidate]]:
@@ -14606,14 +14590,8 @@ def read_candidate(exchange: Exchange, origin: Candidate) -> Tuple[str, List[Can
     document = read_object(exchange.answer)
     if exchange.status != 200 or (document is None and origin.kind != "page"):
         return describe_document(exchange), []           # some sites answer 200 to everything
-    if origin.kind == "page":
-        page = exchange.answer.decode("utf-8", "replace")
-        found = [Candidate(*LINK_RELATIONS[relation], resolve_link(origin.url, reference),
-                           f"link {relation}")
-                 for relation, reference in parse_links(exchange.headers.get("link", ""), page)
-                 if relation in LINK_RELATIONS and reference]
-    else:
-        found = list(READERS[origin.kind](document, origin))
+    found = list(read_document(document, origin) if origin.kind != "page" else read_page(
+        exchange.headers.get("link", ""), exchange.answer.decode("utf-8", "replace"), origin))
     found = found[:MAX_CANDIDATES]
     return "names " + (", ".join(candidate.url for candidate in found) or "no endpoint"), found
 
@@ -14626,46 +14604,54 @@ def describe_document(exchange: Exchange) -> str:
     return f"HTTP 200 with {kind}, no JSON object"
 
 
-def note_step(prober: Prober, source: str, url: str, outcome: str) -> None:
-    """Add a step to the trail."""
-    prober.trail.append({"source": source, "url": url, "outcome": outcome})
+def fetch_document(prober: Prober, source: str, url: str, is_anonymous: bool = False
+                   ) -> Optional[dict]:
+    """Return the JSON object at a URL, None if there is none; the trail says what came of it."""
+    exchange = prober.fetch(escape_url(url), is_anonymous)
+    prober.trail.append({"source": source, "url": url, "outcome": describe_document(exchange)})
+    return read_object(exchange.answer) if exchange.status == 200 else None
 
 
-def confirm_endpoint(prober: Prober, url: str) -> Tuple[bool, str]:
-    """Return whether a handshake shows that MCP is spoken at a URL, and what was seen."""
-    with contextlib.closing(prober.make_client("auto", url)) as client:
+def try_candidate(prober: Prober, candidate: Candidate, requests: int
+                  ) -> Tuple[str, Optional[List[Candidate]]]:
+    """Return what came of a candidate, and those that it names, None if it is the endpoint.
+
+    `requests` is how many there may be still.
+    """
+    is_endpoint = candidate.kind == "endpoint"
+    if not is_near(candidate.url, prober.target):
+        return "on another site, so not asked", []
+    if requests < (CONFIRM_REQUESTS if is_endpoint else 1):
+        return f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit", []
+    if not is_endpoint:
+        return read_candidate(prober.fetch(candidate.url), candidate)
+    with contextlib.closing(prober.make_client("auto", candidate.url)) as client:
         try:
             client.connect()
         except MCPKitError as error:
-            return is_challenge(prober.exchanges[-1]), explain_failure(
-                error, prober.exchanges[-1]).message
-        return True, f"is an endpoint: a handshake agreed on {client.protocol_version}"
+            last = prober.exchanges[-1]
+            return explain_failure(error, last).message, None if is_challenge(last) else []
+        return f"is an endpoint: a handshake agreed on {client.protocol_version}", None
 
 
 def search_endpoint(prober: Prober) -> Optional[Candidate]:
     """Return the endpoint on the target's site that was confirmed, None if there is none."""
-    waiting, seen = list_candidates(prober.target), set()
-    limit = len(prober.exchanges) + MAX_DISCOVERY_REQUESTS
+    own_path = urllib.parse.urlsplit(prober.target).path.rstrip("/")
+    waiting: List[Candidate] = [
+        Candidate(rank, kind, urljoin(prober.target, path), source)
+        for rank, kind, path, source in PLACES if kind != "endpoint" or path != own_path]
+    seen, limit = set(), len(prober.exchanges) + MAX_DISCOVERY_REQUESTS
     while waiting:
         candidate = min(waiting, key=lambda other: other.rank)     # the first of the lowest rank
         waiting.remove(candidate)
-        if candidate[1:3] in seen:
-            continue
-        seen.add(candidate[1:3])
-        is_endpoint, is_found = candidate.kind == "endpoint", False
-        needed = CONFIRM_REQUESTS if is_endpoint else 1
-        if not is_near(candidate.url, prober.target):
-            outcome = "on another site, so not asked"
-        elif len(prober.exchanges) + needed > limit:
-            outcome = f"not asked: {MAX_DISCOVERY_REQUESTS} requests are the limit"
-        elif is_endpoint:
-            is_found, outcome = confirm_endpoint(prober, candidate.url)
-        else:
-            outcome, more = read_candidate(prober.fetch(candidate.url), candidate)
-            waiting += more
-        note_step(prober, candidate.source, candidate.url, outcome)
-        if is_found:
-            return candidate
+        if candidate[1:3] not in seen:
+            seen.add(candidate[1:3])
+            outcome, named = try_candidate(prober, candidate, limit - len(prober.exchanges))
+            prober.trail.append({"source": candidate.source, "url": candidate.url,
+                                 "outcome": outcome})
+            if named is None:
+                return candidate
+            waiting += named
     return None
 
 
@@ -14697,21 +14683,17 @@ def probe_elsewhere(prober: Prober, _: Any) -> None:
 
 def probe_card(prober: Prober, _: Any) -> None:
     """Look for a server card at the endpoint, and compare it with what the server says."""
-    if prober.best.version is None or not prober.is_http:
-        return
-    url = prober.endpoint.partition("?")[0].rstrip("/") + CARD_PATH
-    exchange = prober.fetch(url)
-    card = read_object(exchange.answer) if exchange.status == 200 else None
-    note_step(prober, "server card", url, describe_document(exchange))
-    if card is not None:
-        prober.findings += check_card(prober, card)
+    if prober.best.version is not None and prober.is_http:
+        card = fetch_document(prober, "server card", prober.endpoint.partition("?")[0].rstrip("/")
+                              + CARD_PATH)
+        prober.findings += check_card(prober, card or {})
 
 
 def check_card(prober: Prober, card: dict) -> Iterator[Finding]:
     """Yield where a server card says something else than the server itself."""
     eras = {report.name: report.version for report in prober.eras}
     spoken = [version for version in eras.values() if version]
-    urls = [one.url for one in read_card(card, Candidate(0, "card", prober.endpoint, ""))]
+    urls = [one.url for one in read_document(card, Candidate(0, "card", prober.endpoint, ""))]
     promised = {version for versions in find_members(card, [
         "remotes", "*", "supportedProtocolVersions"]) for version in find_list(versions)
         if isinstance(version, str)}
@@ -14732,11 +14714,6 @@ def check_card(prober: Prober, card: dict) -> Iterator[Finding]:
 
 # ---- who issues tokens
 
-def warn(name: str, message: str, hint: str, spec: str) -> Finding:
-    """Return the finding about something that keeps clients from getting a token."""
-    return Finding(f"authorization-{name}", "warning", message, hint, spec)
-
-
 def fetch_metadata(prober: Prober, source: str, list_urls: Callable, *names: Any
                    ) -> Optional[dict]:
     """Return the first document; one that is not there lets us go on, a failure does not."""
@@ -14745,18 +14722,17 @@ def fetch_metadata(prober: Prober, source: str, list_urls: Callable, *names: Any
     except UsageError:                            # a name that can be none has no documents
         urls = []
     for url in urls:
-        is_fit = is_http_url(url) and (
-            url.startswith("https:") or is_same_origin(url, prober.endpoint)
-            or is_on_loopback(url) and is_on_loopback(prober.endpoint))
-        if not is_fit:
-            note_step(prober, source, url, "plain http, which clients do not ask, so not asked"
-                      if is_http_url(url) else "no http URL")
-            continue
-        exchange = prober.fetch(escape_url(url), is_anonymous=True)
-        note_step(prober, source, url, describe_document(exchange))
-        document = read_object(exchange.answer) if exchange.status == 200 else None
-        if document is not None or exchange.status is None or exchange.status >= 500:
-            return document
+        if is_http_url(url) and (
+                url.startswith("https:") or is_same_origin(url, prober.endpoint)
+                or is_on_loopback(url) and is_on_loopback(prober.endpoint)):
+            document = fetch_document(prober, source, url, is_anonymous=True)
+            status = prober.exchanges[-1].status
+            if document is not None or status is None or status >= 500:
+                return document
+        else:
+            prober.trail.append({
+                "source": source, "url": url, "outcome": "plain http, which clients do not ask, so "
+                "not asked" if is_http_url(url) else "no http URL"})
     return None
 
 
@@ -14784,6 +14760,9 @@ def probe_tokens(prober: Prober, _: Any) -> None:
 
 def check_tokens(prober: Prober, challenge: str) -> Iterator[Finding]:
     """Yield what keeps clients from getting a token, and last what a client would do to get one."""
+    def warn(name: str, message: str, hint: str, spec: str) -> Finding:
+        return Finding(f"authorization-{name}", "warning", message, hint, spec)
+
     params = join_params(parse_challenges(challenge))
     repeated = shorten(", ".join(find_repeated(challenge)))
     if repeated:
@@ -14858,14 +14837,15 @@ def format_junit(report: dict) -> str:
     suites = []
     for part in list_reports(report):
         server = "" if part is report else f"{describe_target(part)}: "
-        for name in (*part["eras"], "endpoint"):
-            checks = [check for check in part["checks"] if name == (
-                check["id"].partition("-")[0] if check["id"].partition("-")[0] in part["eras"]
-                else "endpoint")]
-            failures = sum(check["status"] in ("fail", "warning") for check in checks)
-            skipped = sum(check["status"] == "skipped" for check in checks)
+        groups: Dict[str, List[dict]] = {name: [] for name in (*part["eras"], "endpoint")}
+        for check in part["checks"]:
+            era = check["id"].partition("-")[0]
+            groups[era if era in part["eras"] else "endpoint"].append(check)
+        for name, checks in groups.items():
+            states = [check["status"] for check in checks]
+            failures = states.count("fail") + states.count("warning")
             suites += [f'<testsuite name="{escape_markup(server + name)}" tests="{len(checks)}" '
-                       f'failures="{failures}" skipped="{skipped}" errors="0">\n',
+                       f'failures="{failures}" skipped="{states.count("skipped")}" errors="0">\n',
                        *map(format_case, checks), "</testsuite>\n"] if checks else []
     return ('<?xml version="1.0" encoding="UTF-8"?>\n'
             f'<testsuites name="probe of {escape_markup(describe_target(report))}" '
@@ -14874,18 +14854,24 @@ def format_junit(report: dict) -> str:
 
 def format_case(check: dict) -> str:
     """Return a check as a test case."""
-    message, inner = escape_markup(check["message"]), ""
-    if check["status"] in ("fail", "warning"):
+    message, status = escape_markup(check["message"]), check["status"]
+    inner = f"<system-out>{message}</system-out>"
+    if status in ("fail", "warning"):
         text = escape_markup("\u2014".join(filter(None, (check["hint"], check["spec"]))))
-        inner = f'<failure type="{check["status"]}" message="{message}">{text}</failure>'
-    elif check["status"] == "skipped":
+        inner = f'<failure type="{status}" message="{message}">{text}</failure>'
+    elif status == "skipped":
         inner = f'<skipped message="{message}"/>'
-    else:
-        inner = f"<system-out>{message}</system-out>"
     return f'<testcase classname="probe" name="{escape_markup(check["id"])}">{inner}</testcase>\n'
 
 
-_STYLE = """
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>TITLE</title>
+<style>
 :root { color-scheme: light dark; --soft: #57606a; --fail: #b42318; --warning: #8a5a00;
   --note: #175cd3; --ok: #15703a }
 @media (prefers-color-scheme: dark) { :root { --soft: #9aa4af; --fail: #ff8a80; --warning: #f2c14e;
@@ -14901,57 +14887,55 @@ article[id] { margin-top: 3rem; border-top: 2px solid } small { display: block; 
 .ok, .pass { color: var(--ok); font-weight: 600 }
 @media print { :root { color-scheme: light } body { margin: 0; max-width: none; font-size: 10pt }
   article[id] { break-before: page } tr { break-inside: avoid } h2 { break-after: avoid } }
+</style>
+</head>
+<body>
+<main>
 """
 
 
 def format_html(report: dict) -> str:
     """Return a report of `probe` as an HTML page with no script, no picture and no network."""
     title = escape_markup(f"Probe of {describe_target(report)}")
-    parts = [format_article(part, "" if part is report else f"server-{number}")
-             for number, part in enumerate(list_reports(report), 1)]
+    parts = list_reports(report)
+    articles = [format_article(part, "" if part is report else f' id="server-{number}"')
+                for number, part in enumerate(parts, 1)]
     if "servers" in report:
-        parts.insert(0, f"<h1>{title}</h1>\n<p>Verdict: {mark(report['verdict'])}</p>\n"
-                     f"<p><small>{describe_cost(report)}</small></p>\n" + format_table(
-            "Servers", ["verdict", "server", "what was seen", "what to do"],
-            [[mark(part["verdict"]), f'<a href="#server-{number}">{escape_markup(part["target"])}'
-              "</a>", escape_markup(describe_headline(part)), escape_markup(
-                  part["headline"]["hint"])]
-             for number, part in enumerate(list_reports(report), 1)]))
-    return ("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-            "style-src 'unsafe-inline'\">\n"
-            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-            f"<main>\n{''.join(parts)}</main>\n</body>\n</html>\n")
+        rows = [[mark(part["verdict"]), f'<a href="#server-{number}">'
+                 f"{escape_markup(part['target'])}</a>", escape_markup(describe_headline(part)),
+                 escape_markup(part["headline"]["hint"])] for number, part in enumerate(parts, 1)]
+        articles.insert(0, f"<h1>{title}</h1>\n<p>Verdict: {mark(report['verdict'])}</p>\n"
+                        f"<p><small>{describe_cost(report)}</small></p>\n" + format_table(
+                            "Servers", "verdict, server, what was seen, what to do", rows))
+    return _PAGE.replace("TITLE", title) + "".join(articles) + "</main>\n</body>\n</html>\n"
 
 
 def format_article(report: dict, anchor: str) -> str:
-    """Return a report on one server as HTML; links lead there by `anchor`."""
+    """Return a report on one server as HTML; `anchor` is the attribute to which links lead."""
     headline, escape = report["headline"], escape_markup
-    tables = (
-        ("Layers", ("status", "layer", "ms", "what was seen", "what to do"), [
-            [mark(seen["status"]), mark(seen["name"], ""),
-             "" if seen["ms"] is None else f"{seen['ms']:.0f}", escape(seen["message"]),
-             escape(seen["hint"])] for seen in report["layers"]]),
-        ("Eras", ("verdict", "era", "server", "rules and times"), [
-            [mark(era["verdict"]), mark(name, ""), escape(
-                describe_era(era) or "nothing was agreed on"), "<br>".join(describe_counts(era))]
-            for name, era in report["eras"].items()]),
-        ("Where else was looked", ("named by", "address", "outcome"), [
-            [escape(step[member]) for member in ("source", "url", "outcome")]
-            for step in report["trail"]]),
-        ("Findings", ("status", "what was seen", "what to do"), [
-            [mark(check["status"]), format_check(check), escape(check["hint"])]
-            for check in list_findings(report)]),
-        ("Rules", ("outcome", "rule", "where it is stated"), [
-            [mark(check["status"]), format_check(check), escape(check["spec"])]
-            for check in report["checks"] if is_rule(check)]))
-    return (f'<article id="{anchor}">\n' if anchor else "<article>\n") + (
-        f"<h1>{escape('Probe of ' + describe_target(report))}</h1>\n"
-        f"<p>{mark(report['verdict'])} {escape(describe_headline(report))}</p>\n"
-        + (f"<p>What to do: {escape(headline['hint'])}.</p>\n" if headline["hint"] else "")
-        + f"<p><small>{describe_cost(report)}</small></p>\n"
-        + "".join(format_table(*table) for table in tables) + "</article>\n")
+    layers = [[mark(seen["status"]), mark(seen["name"], ""),
+               "" if seen["ms"] is None else f"{seen['ms']:.0f}", escape(seen["message"]),
+               escape(seen["hint"])] for seen in report["layers"]]
+    eras = [[mark(era["verdict"]), mark(name, ""), escape(
+        describe_era(era) or "nothing was agreed on"), "<br>".join(describe_counts(era))]
+        for name, era in report["eras"].items()]
+    trail = [[escape(step[member]) for member in ("source", "url", "outcome")]
+             for step in report["trail"]]
+    findings, rules = [
+        [[mark(check["status"]),
+          f"{escape(check['message'])}<small>{escape(check['id'])}</small>", escape(check[last])]
+         for check in checks]
+        for last, checks in (("hint", list_findings(report)),
+                             ("spec", filter(is_rule, report["checks"])))]
+    hint = f"<p>What to do: {escape(headline['hint'])}.</p>\n" if headline["hint"] else ""
+    return (f"<article{anchor}>\n<h1>{escape('Probe of ' + describe_target(report))}</h1>\n"
+            f"<p>{mark(report['verdict'])} {escape(describe_headline(report))}</p>\n{hint}"
+            f"<p><small>{describe_cost(report)}</small></p>\n"
+            + format_table("Layers", "status, layer, ms, what was seen, what to do", layers)
+            + format_table("Eras", "verdict, era, server, rules and times", eras)
+            + format_table("Where else was looked", "named by, address, outcome", trail)
+            + format_table("Findings", "status, what was seen, what to do", findings)
+            + format_table("Rules", "outcome, rule, where it is stated", rules) + "</article>\n")
 
 
 def mark(word: str, style: Optional[str] = None) -> str:
@@ -14959,16 +14943,10 @@ def mark(word: str, style: Optional[str] = None) -> str:
     return f'<span class="{word if style is None else style}">{word}</span>'
 
 
-def format_check(check: dict) -> str:
-    """Return what a check saw, with its id, as HTML."""
-    return f"{escape_markup(check['message'])}<small>{escape_markup(check['id'])}</small>"
-
-
-def format_table(title: str, names: Sequence[str], rows: List[List[str]]) -> str:
+def format_table(title: str, names: str, rows: List[List[str]]) -> str:
     """Return a titled table of HTML, "" without rows; the cells are HTML already."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n"
-                   for row in rows)
+    head = "".join(f'<th scope="col">{name}</th>' for name in names.split(", "))
+    body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>\n" for row in rows)
     return (f"<h2>{title}</h2>\n<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n"
             "</table>\n") if rows else ""
 
@@ -14981,23 +14959,13 @@ def format_curl(exchange: Exchange) -> str:
         words.append(f"-X {shlex.quote(exchange.method)}")
     words.append(shlex.quote(Redactor().hide(exchange.url)))
     for name, value in exchange.request_headers.items():
-        if re.search(SECRET_HEADERS, name):
-            variable = re.sub(r"\W", "_", name).upper()
-            words.append(f'-H {shlex.quote(name + ": ")}"${variable}"')
-        else:
-            words.append("-H " + shlex.quote(f"{name}: {value}"))
+        variable = re.sub(r"\W", "_", name).upper()
+        words.append("-H " + (f'{shlex.quote(name + ": ")}"${variable}"' if re.search(
+            SECRET_HEADERS, name) else shlex.quote(f"{name}: {value}")))
     if exchange.request_body:
         words.append("--data-binary "
                      + shlex.quote(exchange.request_body.decode("utf-8", "replace")))
     return " \\\n  ".join(words)
-
-
-def rank_seconds(seconds: List[float]) -> dict:
-    """Return the median and the 99th percentile (nearest rank) of durations, in milliseconds."""
-    import statistics
-    ranked = sorted(seconds)
-    return {"count": len(ranked), "median": round(statistics.median(ranked) * 1000, 3),
-            "p99": round(ranked[math.ceil(len(ranked) * 0.99) - 1] * 1000, 3)}
 
 
 def probe_times(prober: Prober, times: int) -> None:
@@ -15006,27 +14974,26 @@ def probe_times(prober: Prober, times: int) -> None:
     There are fewer of them if the time is used up, or the server fails.
     """
     for report in prober.eras:
-        if not report.version:
-            continue
-        timings = report.facts.setdefault("timings", {})
-        first = "ping" if report.name == "legacy" else "server/discover"
-        with contextlib.suppress(MCPKitError), contextlib.closing(
-                prober.make_client(report.name)) as client:
-            client.connect()
-            for method in (first, "tools/list"):
-                time_method(prober, client, method, times, timings)
+        if report.version:
+            first = "ping" if report.name == "legacy" else "server/discover"
+            seconds: Dict[str, List[float]] = {first: [], "tools/list": []}
+            with contextlib.suppress(MCPKitError), contextlib.closing(
+                    prober.make_client(report.name)) as client:
+                client.connect()
+                for method in [name for name in seconds for _ in range(times)]:
+                    start = len(prober.exchanges)
+                    client.request(method)
+                    seconds[method] += [seen.seconds for seen in prober.exchanges[start:]]
+            report.facts["timings"] = {
+                method: rank_seconds(found) for method, found in seconds.items() if found}
 
 
-def time_method(prober: Prober, client: Client, method: str, times: int, timings: dict) -> None:
-    """Send a request so many times; the timings get what was measured, even if it fails."""
-    start = len(prober.exchanges)
-    try:
-        for _ in range(times):
-            client.request(method)
-    finally:
-        seconds = [seen.seconds for seen in prober.exchanges[start:] if seen.error is None]
-        if seconds:
-            timings[method] = rank_seconds(seconds)
+def rank_seconds(seconds: List[float]) -> dict:
+    """Return the median and the 99th percentile (nearest rank) of durations, in milliseconds."""
+    import statistics
+    ranked = sorted(seconds)
+    return {"count": len(ranked), "median": round(statistics.median(ranked) * 1000, 3),
+            "p99": round(ranked[math.ceil(len(ranked) * 0.99) - 1] * 1000, 3)}
 
 
 PROBE_STEPS.append(("repeat", 0, probe_times))
