@@ -3861,34 +3861,24 @@ class ToolResult(dict):
 class Context:
     """What a handler may know and do beyond its arguments.
 
-    A parameter annotated `Context` receives it; it never shows in a schema.
+    A parameter annotated `Context` receives it; it never shows in a schema. `request_id` and `meta`
+    (its `_meta`) are those of the request, `protocol_version` is the revision under which it is
+    served. `principal` is who calls, as `auth` found; None on stdio, and if there is no `auth`.
     """
 
-    __slots__ = ("server", "route", "channel", "asker", "extra", "_progress", "_keys")
+    __slots__ = ("server", "route", "channel", "asker", "extra", "request_id", "protocol_version",
+                 "meta", "principal", "_progress", "_keys")
 
     def __init__(self, server: Server, route: RequestContext, channel: Channel):
         self.server = server
         self.route = route                       # the checked request
         self.channel = channel                   # the way back to its client
+        self.request_id, self.protocol_version = route.message.id, route.version
+        self.meta, self.principal = route.meta, route.principal
         self.asker: Any = None                   # once something is asked
         self.extra: Any = None                   # of what runs the call, if the core does not
         self._progress: Optional[float] = None
         self._keys: Dict[str, int] = {}          # how often each key of a question has been used
-
-    @property
-    def request_id(self) -> Union[str, int]:
-        """The id of the request that is being served."""
-        return self.route.message.id
-
-    @property
-    def protocol_version(self) -> str:
-        """The revision under which it is served."""
-        return self.route.version
-
-    @property
-    def meta(self) -> dict:
-        """The `_meta` of the request."""
-        return self.route.meta
 
     @property
     def headers(self) -> Mapping:
@@ -3899,11 +3889,6 @@ class Context:
     def session_id(self) -> Optional[str]:
         """The legacy session's id, None if there is none."""
         return self.route.session.id if self.route.session else None
-
-    @property
-    def principal(self) -> Any:
-        """Who calls, as `auth` found; None on stdio, and if the server has no `auth`."""
-        return self.route.principal
 
     @property
     def client_info(self) -> dict:
