@@ -1374,19 +1374,12 @@ def _test_dynamic_reference(run: _SchemaRun, value: Any, argument: tuple, schema
     run.check(next(filter(None, anchors), target), value)
 
 
-def _test_items(run: _SchemaRun, value: Any, items: Any, schema: dict) -> None:
-    if isinstance(items, list):                    # draft-07, and prefixItems
-        for index, (item, inner) in enumerate(zip(value, items)):
-            run.enter(index, inner, item)
-        return
-    for index in range(len(schema.get("prefixItems", ())), len(value)):
-        run.enter(index, items, value[index])
-
-
-def _test_additional_items(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
-    if isinstance(schema.get("items"), list):
-        for index in range(len(schema["items"]), len(value)):
-            run.enter(index, inner, value[index])
+def _test_members(run: _SchemaRun, value: Any, argument: Any, schema: dict,
+                  find: Callable) -> None:
+    """Check the members that find(run, value, argument, schema) gives as (key, schema) pairs."""
+    run.spend(len(value))
+    for key, inner in find(run, value, argument, schema):
+        run.enter(key, inner, value[key])
 
 
 def _test_contains(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
@@ -1410,22 +1403,8 @@ def _test_required(run: _SchemaRun, value: Any, names: list, schema: dict) -> No
             run.report(f'must have the property "{shorten(name, MAX_SHOWN_CHARS)}"', value)
 
 
-def _test_properties(run: _SchemaRun, value: Any, schemas: dict, schema: dict) -> None:
-    for name, inner in schemas.items():
-        if name in value:
-            run.enter(name, inner, value[name])
-
-
 def _prepare_pattern_properties(schemas: dict, document: _SchemaDocument, schema: dict) -> list:
     return [(document.compile_pattern(pattern), inner) for pattern, inner in schemas.items()]
-
-
-def _test_pattern_properties(run: _SchemaRun, value: Any, rows: list, schema: dict) -> None:
-    run.spend(len(value) * len(rows))
-    for name, member in value.items():
-        for search, inner in rows:
-            if search(run, name):
-                run.enter(name, inner, member)
 
 
 def _prepare_additional_properties(inner: Any, document: _SchemaDocument, schema: dict) -> tuple:
@@ -1496,12 +1475,6 @@ def _test_if(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
     run.check(schema.get("else" if run.attempt(inner, value) else "then", True), value)
 
 
-def _test_unevaluated(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
-    for key in value if isinstance(value, dict) else range(len(value)):
-        if key not in run.seen:
-            run.enter(key, inner, value[key])
-
-
 # ---- the table of keywords; the meta-schemas and the places of subschemas are read off it too
 
 class _Keyword(NamedTuple):
@@ -1517,6 +1490,10 @@ def _bound(form: dict, kind: str, wanted: str, holds: Callable, measure: Callabl
         return (lambda run, value: holds(measure(value), argument),
                 wanted.format(_format_seen(argument)))
     return _Keyword(form, (kind,), _test_assertion, prepare)
+
+
+def _members(form: dict, kinds: tuple, find: Callable, **more: Any) -> _Keyword:
+    return _Keyword(form, kinds, functools.partial(_test_members, find=find), **more)
 
 
 _ANY = tuple(dict.fromkeys(_KINDS.values()))
@@ -1562,9 +1539,11 @@ _COMMON_KEYWORDS = {
                                    ("max", "at most", operator.le))},
     "contains": _Keyword(_A_SCHEMA, _ARRAY, _test_contains),
     "required": _Keyword(_NAMES, _OBJECT, _test_required),
-    "properties": _Keyword(_SCHEMA_BY_NAME, _OBJECT, _test_properties),
-    "patternProperties": _Keyword(_SCHEMA_BY_NAME, _OBJECT, _test_pattern_properties,
-                                  _prepare_pattern_properties),
+    "properties": _members(_SCHEMA_BY_NAME, _OBJECT, lambda run, value, schemas, schema: [
+        pair for pair in schemas.items() if pair[0] in value]),
+    "patternProperties": _members(_SCHEMA_BY_NAME, _OBJECT, lambda run, value, rows, schema: (
+        (name, inner) for name in value for search, inner in rows if search(run, name)),
+        prepare=_prepare_pattern_properties),
     "additionalProperties": _Keyword(_A_SCHEMA, _OBJECT, _test_additional_properties,
                                      _prepare_additional_properties),
     "propertyNames": _Keyword(_A_SCHEMA, _OBJECT, _test_property_names),
@@ -1590,19 +1569,26 @@ _KEYWORDS = {
                                 _prepare_dynamic_reference),
         "minContains": _Keyword(_A_SIZE),
         "maxContains": _Keyword(_A_SIZE),
-        "prefixItems": _Keyword(_SCHEMAS, _ARRAY, _test_items),
-        "items": _Keyword(_A_SCHEMA, _ARRAY, _test_items),
+        "prefixItems": _members(_SCHEMAS, _ARRAY, lambda run, value, schemas, schema: (
+            enumerate(schemas[:len(value)]))),
+        "items": _members(_A_SCHEMA, _ARRAY, lambda run, value, inner, schema: (
+            (index, inner) for index in range(len(schema.get("prefixItems", ())), len(value)))),
         "dependentRequired": _Keyword(_NAMES_BY_NAME, _OBJECT, _test_dependencies),
         "dependentSchemas": _Keyword(_SCHEMA_BY_NAME, _OBJECT, _test_dependencies),
         # Last, as they ask what all others have seen.
-        "unevaluatedItems": _Keyword(_A_SCHEMA, _ARRAY, _test_unevaluated),
-        "unevaluatedProperties": _Keyword(_A_SCHEMA, _OBJECT, _test_unevaluated),
+        **{word: _members(_A_SCHEMA, kinds, lambda run, value, inner, schema: (
+            (key, inner) for key in (value if isinstance(value, dict) else range(len(value)))
+            if key not in run.seen))
+           for word, kinds in (("unevaluatedItems", _ARRAY), ("unevaluatedProperties", _OBJECT))},
     },
     DRAFT_07: {
         **_COMMON_KEYWORDS,
         "$id": _Keyword(_A_STRING),
-        "items": _Keyword(_SCHEMA_OR_SCHEMAS, _ARRAY, _test_items),
-        "additionalItems": _Keyword(_A_SCHEMA, _ARRAY, _test_additional_items),
+        "items": _members(_SCHEMA_OR_SCHEMAS, _ARRAY, lambda run, value, items, schema: (
+            enumerate(items[:len(value)] if isinstance(items, list) else [items] * len(value)))),
+        "additionalItems": _members(_A_SCHEMA, _ARRAY, lambda run, value, inner, schema: (
+            (index, inner) for index in range(len(value))
+            if isinstance(schema.get("items"), list) and index >= len(schema["items"]))),
         "dependencies": _Keyword(_DEPENDENCIES, _OBJECT, _test_dependencies),
     },
 }
@@ -1701,7 +1687,7 @@ class _SchemaDocument:
             if word in schema and keyword.test and (word == "$ref" or not is_alone):
                 argument = schema[word]
                 cost += len(argument) if isinstance(argument, (dict, list)) else 0
-                is_asking = is_asking or keyword.test is _test_unevaluated
+                is_asking = is_asking or word.startswith("unevaluated")
                 rows.append((keyword.kinds, keyword.test, keyword.prepare(argument, self, schema)
                              if keyword.prepare else argument))
         self.rows[id(schema)] = (self.bases[id(schema)], cost, is_asking, rows)
@@ -1747,12 +1733,10 @@ class _SchemaDocument:
         except (re.error, ValueError, OverflowError, RecursionError) as error:
             raise SchemaError(f"the pattern {_format_seen(pattern)} cannot be used: "
                               f"{error}") from None
-        if not self.is_foreign:
-            return lambda run, text: find(text)
 
         def search(run: _SchemaRun, text: str) -> Any:
-            run.spend(len(spelled))
-            steps = _count_steps(spelled, len(text))
+            run.spend(len(spelled) if self.is_foreign else 1)
+            steps = _count_steps(spelled, len(text)) if self.is_foreign else 0
             if steps > MAX_SCHEMA_STEPS:
                 return True
             run.spend(int(steps))
