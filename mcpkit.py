@@ -9614,7 +9614,7 @@ def write_file(path: str, data: Union[str, bytes]) -> None:
     """Write a file, text as UTF-8; raises UsageError if that cannot be done."""
     try:
         with open(path, "wb") as file:
-            file.write(data.encode("utf-8") if isinstance(data, str) else data)
+            file.write(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 
@@ -10101,7 +10101,7 @@ def ask_tool(options: Any, client: Client) -> tuple:
             result = client.call_tool(options.tool, arguments, on_progress=on_progress)
             if result.get("isError"):
                 advise()
-    return result, take_content(options, result, "content")
+    return result, take_content(options, find_list(result.get("content")))
 
 
 @contextlib.contextmanager
@@ -10121,47 +10121,44 @@ def advising(options: Any, name: str, list_all: Callable[[], list]) -> Iterator[
         raise
 
 
-def take_content(options: Any, result: dict, member: str) -> List[str]:
+def take_content(options: Any, blocks: list) -> List[str]:
     """Return the blocks of a result's content as texts, without the one that --output FILE takes.
 
     That is the one binary block, or, if there is none, the one text.
     """
-    blocks = list(find_list(result.get(member)))
+    shown = list(map(describe_content, blocks))
     if options.output is not None:
-        parts = [(index, *read_block(block)[1:]) for index, block in enumerate(blocks)]
-        found = [(index, data) for index, _, data in parts if data is not None] or [
-            (index, text.encode("utf-8", "surrogatepass")) for index, text, _ in parts
-            if text is not None]
+        parts = [(index, read_block(block)) for index, block in enumerate(blocks)]
+        found = [part for part in parts if isinstance(part[1], bytes)] or [
+            part for part in parts if part[1] is not None]
         if len(found) != 1:
             raise UsageError("--output takes one binary part, or else one text, but there are "
                              f"{len(found)}: see --json")
         write_file(options.output, found[0][1])
-        del blocks[found[0][0]]
-    return list(map(describe_content, blocks))
+        del shown[found[0][0]]
+    return shown
 
 
-def read_block(block: Any) -> Tuple[dict, Optional[str], Optional[bytes]]:
-    """Return what holds the data of a content block or a resource's contents, its text, its bytes.
-
-    The text or the bytes are None if it has none, or none that can be read.
-    """
-    block = block if isinstance(block, dict) else {}
-    inner = (find_object(block, "resource") if block.get("type") == "resource" else {}) or block
-    text, data = inner.get("text"), inner.get("data", inner.get("blob"))
-    try:
-        data = base64.b64decode(data, validate=True) if isinstance(data, str) else None
-    except ValueError:
-        data = None
-    return inner, text if isinstance(text, str) else None, data
+def read_block(block: Any) -> Union[str, bytes, None]:
+    """Return the text or the bytes of a content block or a resource's contents, if it has some."""
+    inner = find_object(block, "resource") or block
+    if isinstance(inner, dict):
+        text, data = inner.get("text"), inner.get("data", inner.get("blob"))
+        if isinstance(text, str):
+            return text
+        with contextlib.suppress(ValueError):
+            return base64.b64decode(data, validate=True) if isinstance(data, str) else None
+    return None
 
 
 def describe_content(block: Any) -> str:
     """Return a block, or a resource's contents, as text; what is none is named with its size."""
-    inner, text, data = read_block(block)
-    if text is not None or not isinstance(block, dict):
-        return shorten(block) if text is None else text
+    data = read_block(block)
+    if isinstance(data, str) or not isinstance(block, dict):
+        return shorten(block) if data is None else data
     if block.get("type") == "resource_link":
         return f"[link to {shorten(block.get('uri'))}: {shorten(block.get('name'))}]"
+    inner = find_object(block, "resource") or block
     size = "unreadable: see --json" if data is None else (
         f"{len(data):,} bytes: --output FILE saves it")
     return (f"[{shorten(inner.get('uri', block.get('type')))}, "
@@ -10171,7 +10168,7 @@ def describe_content(block: Any) -> str:
 def ask_resource(options: Any, client: Client) -> tuple:
     """Read a resource."""
     result = client.read_resource(options.uri, parse_arguments(options.arguments) or None)
-    return result, take_content(options, result, "contents")
+    return result, take_content(options, find_list(result.get("contents")))
 
 
 def ask_prompt(options: Any, client: Client) -> tuple:
