@@ -3056,24 +3056,169 @@ def test_a_completion_may_ask_nothing():
 # =============================================================================================
 # 11. SERVER
 # =============================================================================================
-TOOL_RESULTS = {
-    "a number is structured content in the modern era only":
-        (tool_call("add", a=2), {"content": [{"type": "text", "text": "3"}]}),
-    "a text is content": (tool_call("report"), {"content": [{"type": "text", "text": "done"}]}),
-    "a tool's failure is a result": (tool_call("fail"), {
-        "content": [{"type": "text", "text": "no \u2028 luck"}], "isError": True}),
-    "C98 arguments that break the schema are a result": (tool_call("add", a="x"), {
-        "content": [{"type": "text", "text": "Invalid arguments for tool 'add': "
-                     '/a: must be an integer, but is "x"'}], "isError": True}),
-    "bytes of an image are an image": (tool_call("picture"), {
-        "content": [{"type": "image", "data": "iVBORw==", "mimeType": "image/png"}]}),
+def build_choosing_server():
+    """Return a server with arguments to be completed, most of which nobody decorated."""
+    server = Server("choosing")
+
+    @server.prompt
+    def paint(color: Shade, level: Level, glossy: bool, side: Optional[Literal["In", "Out"]],
+              note: str, town: str): ...
+
+    @server.resource("choosing://{color}/{shade}")
+    def shade(color: Shade, shade: str): ...
+
+    @server.completion("paint", "town")
+    def complete_town(value: str, arguments: Dict[str, str]):
+        towns = {"red": ["Redhill", "Redruth"], "blue": ["Bluefield"]}
+        return (town for town in towns[arguments.get("color", "blue")] if value in town)
+
+    @server.completion("choosing://{color}/{shade}", "shade")
+    def complete_shade(value: str):
+        return range(150)
+
+    return server
+
+
+def build_calendar_server():
+    """Return a server that wants a day in each way there is, and gives back the one after."""
+    server = Server("calendar")
+
+    @dataclasses.dataclass
+    class Stay:
+        nights: int
+
+        def __post_init__(self):
+            if self.nights < 1:
+                raise ValueError("a stay has a night")
+
+    @server.tool
+    def follow(day: datetime.date, stay: Optional[Stay] = None) -> datetime.date:
+        return day + datetime.timedelta(stay.nights if stay else 1)
+
+    @server.prompt
+    def plan(day: datetime.date):
+        return f"Plan {day:%A}."
+
+    @server.resource("calendar://{day}")
+    def page(day: datetime.date):
+        return f"{day:%A}"
+
+    return server
+
+
+def build_files_server():
+    """Return a server of files of any path, of which one is not there."""
+    server = Server("files")
+    server.resource("file:///{+path}")(lambda path: None if path == "gone" else path)
+    server.tool(name="whole")(lambda: ToolResult(content=[], isError=False))
+    return server
+
+
+def read(uri):
+    return call("resources/read", {"uri": uri})
+
+
+def fill(prompt, **arguments):
+    return call("prompts/get", {"name": prompt, "arguments": arguments})
+
+
+def complete(reference, name, value="", **more):
+    return call("completion/complete", {
+        "ref": reference, "argument": {"name": name, "value": value}, **more})
+
+
+PAINT, SHADE, GREET = ({"type": "ref/prompt", "name": "paint"},
+                       {"type": "ref/resource", "uri": "choosing://{color}/{shade}"},
+                       {"type": "ref/prompt", "name": "greet"})
+NOT_FOUND = (-32602, "Resource not found")
+# By what builds the server: a request, and what its result has, or the code and words of its error.
+ANSWERED = {
+    build_sample_server: {
+        "a number is structured content in the modern era only": (
+            tool_call("add", a=2), {"content": [{"type": "text", "text": "3"}],
+                                    "structuredContent": None}),
+        "a text is content": (tool_call("report"), "done"),
+        "a tool's failure is a result": (tool_call("fail"), {
+            "content": [{"type": "text", "text": "no \u2028 luck"}], "isError": True}),
+        "C98 arguments that break the schema are a result": (tool_call("add", a="x"), {
+            "content": [{"type": "text", "text": "Invalid arguments for tool 'add': "
+                         '/a: must be an integer, but is "x"'}], "isError": True}),
+        "bytes of an image are an image": (tool_call("picture"), {
+            "content": [{"type": "image", "data": "iVBORw==", "mimeType": "image/png"}]}),
+        "a template": (read("sample://item/41"), {"contents": [
+            {"uri": "sample://item/41", "mimeType": "text/plain", "text": "item 42"}]}),
+        "bytes are a blob": (read("sample://bytes"), {"contents": [{
+            "uri": "sample://bytes", "mimeType": "application/octet-stream", "blob": "AP8="}]}),
+        "a prompt": (fill("greet", name="Ada", polite="false"), {
+            "description": "Greet somebody.", "messages": [
+                {"role": role, "content": {"type": "text", "text": text}} for role, text in (
+                    ("user", "Greet Ada."), ("assistant", "Politely: False"))]}),
+        "a completion": (complete(GREET, "name", "A"), {
+            "completion": {"values": ["Ada", "Alan"], "total": 2, "hasMore": False}}),
+        "C98 an unknown tool": (tool_call("nope"), (-32602, "Unknown tool: nope")),
+        "C98 an unknown prompt": (fill("nope"), (-32602, "Unknown prompt: nope")),
+        "C98 an unknown resource": (read("x://y"), NOT_FOUND),
+        "a template's part of the wrong type": (read("sample://item/one"), NOT_FOUND),
+        "a prompt without its argument": (fill("greet"), (
+            -32602, "Invalid arguments for prompt 'greet': (root): must have the property "
+            '"name", but is {}')),
+        "an unknown method": (call("posts/list"), (-32601, "Method not found")),
+        "a bad cursor": (call("tools/list", {"cursor": "zzz"}), (
+            -32602, "Invalid cursor: zzz (use the nextCursor of a list as it is, or start ")),
+        "a bad log level": (call("logging/setLevel", {"level": "loud"}), (
+            -32602, "Invalid params: level must be one of debug, info, notice, warning, "
+            "error, critical, alert, emergency, but is loud")),
+        "an unknown reference": (complete({"type": "ref/prompt", "name": "x"}, "a"), (
+            -32602, 'Unknown reference: {"type": "ref/prompt", "name": "x"}')),
+    },
+    build_calendar_server: {
+        "a day for a tool": (tool_call("follow", day="2024-02-28"), "2024-02-29"),
+        "what is no day for a tool": (tool_call("follow", day="today"), (
+            "Invalid arguments for tool 'follow': /day: must have the format date, but is "
+            '"today"')),
+        "an object that its class refuses": (
+            tool_call("follow", day="2024-02-28", stay={"nights": 0}),
+            "Invalid arguments for tool 'follow': /stay: a stay has a night"),
+        "a day for a prompt": (fill("plan", day="2024-02-29"), "Plan Thursday."),
+        "what is no day for a prompt": (fill("plan", day="today"), (
+            -32602, "Invalid arguments for prompt 'plan': /day: must have the format date, but")),
+        "a day for a resource": (read("calendar://2024-02-29"), "Thursday"),
+        "what is no day for a resource": (read("calendar://today"), NOT_FOUND),
+    },
+    build_files_server: {
+        "a whole result": (tool_call("whole"), {"content": [], "isError": False}),
+        "dots that do not climb": (read("file:///a/b..c/...d"), "a/b..c/...d"),
+        "a resource that gives None": (read("file:///gone"), NOT_FOUND),
+        **{f"a path that climbs: {path}": (read(f"file:///{path}"), NOT_FOUND)
+           for path in ("..%2Fetc", "..", "a%2f..%2f..%2fb", "a%5C..%5Cb")},
+    },
+    build_choosing_server: {
+        "an unknown argument of a prompt": (complete(PAINT, "colour"), (
+            -32602, "Unknown argument: colour (there are: color, level, glossy, side, note, ")),
+        "an unknown argument of a template": (complete(SHADE, "x"), (
+            -32602, "Unknown argument: x (there are: color, shade)")),
+        "another kind of reference": (complete({**PAINT, "type": "ref/resource"}, "color"), (
+            -32602, "Unknown reference: ")),
+        "a prompt that is none": (complete({**PAINT, "name": ["paint"]}, "color"), (
+            -32602, "Unknown reference: ")),
+    },
 }
 
 
-@cases(TOOL_RESULTS)
-def test_a_tool_call_gives_the_result_that_its_return_value_means(case):
-    request, result = case
-    assert receive(build_sample_server(), request)["result"] == result
+@table("build, case", by_outcome(ANSWERED))
+def test_a_request_is_answered_as_its_handler_means_it_or_by_an_error_that_says_why(build, case):
+    request, wanted = case
+    server = build()
+    with quiet_log(server) as lines:
+        answer = receive(server, request)
+    if isinstance(wanted, tuple):
+        assert answer["error"]["code"] == wanted[0]
+        assert answer["error"]["message"].startswith(wanted[1])
+    elif isinstance(wanted, str):
+        assert find_text(answer) == wanted
+    else:
+        assert {name: answer["result"].get(name) for name in wanted} == wanted
+    assert lines == []
 
 
 @pytest.mark.parametrize("name", ["crash", "leave", "infinite", "lie"])
@@ -3135,103 +3280,6 @@ def test_what_a_handler_does_wrong_is_a_traceback_here_and_a_bare_error_there(
     else:
         assert answer["error"] == {"code": -32603, "message": "Internal error"}
     assert "Traceback (most recent call last):" in capfd.readouterr().err
-
-
-def test_a_resource_that_gives_none_is_not_there():
-    server, notes = Server("x"), {"a": ""}
-    server.resource("notes://{name}")(lambda name: notes.get(name))
-    read = {name: receive(server, call("resources/read", {"uri": f"notes://{name}"}))
-            for name in "ab"}
-    assert read["a"]["result"]["contents"][0]["text"] == ""
-    assert read["b"]["error"] == {"code": -32602, "message": "Resource not found",
-                                  "data": {"uri": "notes://b"}}
-
-
-ERRORS = {
-    "C98 an unknown tool": (tool_call("nope"), -32602, "Unknown tool: nope"),
-    "C98 an unknown prompt": (call("prompts/get", {"name": "nope"}), -32602,
-                              "Unknown prompt: nope"),
-    "C98 an unknown resource": (call("resources/read", {"uri": "x://y"}), -32602,
-                                "Resource not found"),
-    "a template's part of the wrong type": (
-        call("resources/read", {"uri": "sample://item/one"}), -32602, "Resource not found"),
-    "a prompt without its argument": (
-        call("prompts/get", {"name": "greet"}), -32602,
-        "Invalid arguments for prompt 'greet': (root): must have the property \"name\", but is {}"),
-    "an unknown method": (call("posts/list"), -32601, "Method not found"),
-    "a bad cursor": (call("tools/list", {"cursor": "zzz"}), -32602,
-                     "Invalid cursor: zzz (use the nextCursor of a list as it is, or start "
-                     "without one)"),
-    "a bad log level": (call("logging/setLevel", {"level": "loud"}), -32602,
-                        "Invalid params: level must be one of debug, info, notice, warning, "
-                        "error, critical, alert, emergency, but is loud"),
-    "an unknown reference": (call("completion/complete", {
-        "ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}),
-        -32602, 'Unknown reference: {"type": "ref/prompt", "name": "x"}'),
-}
-
-
-@cases(ERRORS)
-def test_what_cannot_be_answered_is_an_error_that_says_why(case):
-    request, code, message = case
-    error = receive(build_sample_server(), request)["error"]
-    assert (error["code"], error["message"]) == (code, message)
-
-
-def build_calendar_server():
-    """Return a server that wants a day in each way there is, and gives back the one after."""
-    server = Server("calendar")
-
-    @dataclasses.dataclass
-    class Stay:
-        nights: int
-
-        def __post_init__(self):
-            if self.nights < 1:
-                raise ValueError("a stay has a night")
-
-    @server.tool
-    def follow(day: datetime.date, stay: Optional[Stay] = None) -> datetime.date:
-        return day + datetime.timedelta(stay.nights if stay else 1)
-
-    @server.prompt
-    def plan(day: datetime.date):
-        return f"Plan {day:%A}."
-
-    @server.resource("calendar://{day}")
-    def page(day: datetime.date):
-        return f"{day:%A}"
-
-    return server
-
-
-DAYS = {
-    "a tool": (tool_call("follow", day="2024-02-28"), "2024-02-29"),
-    "a tool that is told no day": (
-        tool_call("follow", day="today"),
-        "Invalid arguments for tool 'follow': /day: must have the format date, but is \"today\""),
-    "a tool whose class refuses": (
-        tool_call("follow", day="2024-02-28", stay={"nights": 0}),
-        "Invalid arguments for tool 'follow': /stay: a stay has a night"),
-    "a prompt": (call("prompts/get", {"name": "plan", "arguments": {"day": "2024-02-29"}}),
-                 "Plan Thursday."),
-    "a prompt that is told no day": (
-        call("prompts/get", {"name": "plan", "arguments": {"day": "today"}}),
-        "Invalid arguments for prompt 'plan': /day: must have the format date, but is \"today\""),
-    "a resource": (call("resources/read", {"uri": "calendar://2024-02-29"}), "Thursday"),
-    "a resource of no day": (call("resources/read", {"uri": "calendar://today"}),
-                             "Resource not found"),
-}
-
-
-@cases(DAYS)
-def test_a_handler_gets_the_day_that_was_written_and_a_caller_hears_what_is_none(case):
-    request, text = case
-    server = build_calendar_server()
-    with quiet_log(server) as lines:
-        answer = receive(server, request)
-    assert lines == []
-    assert (answer["error"]["message"] if "error" in answer else find_text(answer)) == text
 
 
 @pytest.mark.parametrize("version, answered", [
@@ -3304,24 +3352,6 @@ def build_described_server():
     def prompt(a: Annotated[str, "An argument.", {"title": "Argument"}]): ...
 
     return server
-
-
-def test_resources_prompts_and_completions_are_answered():
-    server = build_sample_server()
-    read = receive(server, call("resources/read", {"uri": "sample://item/41"}))["result"]
-    assert read["contents"] == [{"uri": "sample://item/41", "mimeType": "text/plain",
-                                 "text": "item 42"}]
-    blob = receive(server, call("resources/read", {"uri": "sample://bytes"}))["result"]
-    assert blob["contents"][0]["blob"] == "AP8="
-    prompt = receive(server, call("prompts/get", {"name": "greet", "arguments": {
-        "name": "Ada", "polite": "false"}}))["result"]
-    assert prompt["description"] == "Greet somebody."
-    assert [message["content"]["text"] for message in prompt["messages"]] == [
-        "Greet Ada.", "Politely: False"]
-    completion = receive(server, call("completion/complete", {
-        "ref": {"type": "ref/prompt", "name": "greet"},
-        "argument": {"name": "name", "value": "A"}}))["result"]
-    assert completion["completion"] == {"values": ["Ada", "Alan"], "total": 2, "hasMore": False}
 
 
 NOTIFICATIONS = {
@@ -3416,12 +3446,6 @@ def test_a_batch_is_bounded_for_its_answers_are_many_times_as_large_as_it_is():
         assert on_stdio[1] == answers[count]
     assert len(answers[100]) == 100 and answers[101]["error"]["code"] == -32600
     assert "holds 100 messages at most" in answers[101]["error"]["message"]
-
-
-def test_the_whole_result_that_a_tool_returns_is_sent_as_it_is():
-    server = Server("x")
-    server.tool(name="t")(lambda: ToolResult(content=[], isError=False))
-    assert receive(server, tool_call("t"))["result"] == {"content": [], "isError": False}
 
 
 # ---- listening
@@ -3563,44 +3587,6 @@ def test_what_is_read_has_the_caching_hints_of_its_resource_or_else_of_the_serve
     assert (hints("a://b"), hints("a://c/d")) == ((60_000, "private"), (5000, "public"))
 
 
-CLIMBING = {"encoded": "..%2Fetc", "bare": "..", "inside": "a%2f..%2f..%2fb", "with backslashes":
-            "a%5C..%5Cb"}
-
-
-@cases(CLIMBING)
-def test_a_part_of_a_template_does_not_climb_out_of_its_place(case):
-    server = Server("files")
-    server.resource("file:///{+path}")(lambda path: path)
-    assert "error" not in receive(server, call("resources/read", {"uri": "file:///a/b..c/...d"}))
-    answer = receive(server, call("resources/read", {"uri": "file:///" + case}))
-    assert answer["error"]["message"] == "Resource not found"
-
-
-def build_choosing_server():
-    """Return a server with arguments to be completed, most of which nobody decorated."""
-    server = Server("choosing")
-
-    @server.prompt
-    def paint(color: Shade, level: Level, glossy: bool, side: Optional[Literal["In", "Out"]],
-              note: str, town: str): ...
-
-    @server.resource("choosing://{color}/{shade}")
-    def shade(color: Shade, shade: str): ...
-
-    @server.completion("paint", "town")
-    def complete_town(value: str, arguments: Dict[str, str]):
-        towns = {"red": ["Redhill", "Redruth"], "blue": ["Bluefield"]}
-        return (town for town in towns[arguments.get("color", "blue")] if value in town)
-
-    @server.completion("choosing://{color}/{shade}", "shade")
-    def complete_shade(value: str):
-        return range(150)
-
-    return server
-
-
-PAINT, SHADE = ({"type": "ref/prompt", "name": "paint"},
-                {"type": "ref/resource", "uri": "choosing://{color}/{shade}"})
 SUGGESTED = {
     "an Enum": (PAINT, "color", "", None, ["red", "blue"]),
     "an Enum, begun in capitals": (PAINT, "color", "B", None, ["blue"]),
@@ -3619,10 +3605,9 @@ SUGGESTED = {
 @cases(SUGGESTED)
 def test_an_argument_is_completed_by_its_completion_or_else_by_its_annotation(case):
     reference, name, value, context, values = case
-    params = {"ref": reference, "argument": {"name": name, "value": value}}
-    if context is not None:
-        params["context"] = context
-    result = receive(build_choosing_server(), call("completion/complete", params))["result"]
+    context = {} if context is None else {"context": context}
+    request = complete(reference, name, value, **context)
+    result = receive(build_choosing_server(), request)["result"]
     total = 150 if len(values) == 100 else len(values)
     assert result["completion"] == {"values": values, "total": total, "hasMore": total > 100}
 
@@ -3641,24 +3626,6 @@ def test_completing_a_long_value_costs_about_the_same_with_many_choices_as_with_
         assert receive(server, request)["result"]["completion"]["values"] == []
         return time.thread_time() - start
     assert measure(300) < 30 * min(measure(3) for _ in range(3))
-
-
-UNKNOWN_ARGUMENTS = {
-    "of a prompt": (PAINT, "colour", "Unknown argument: colour (there are: color, level, glossy, "
-                                     "side, note, town)"),
-    "of a template": (SHADE, "x", "Unknown argument: x (there are: color, shade)"),
-    "of another kind of reference": ({**PAINT, "type": "ref/resource"}, "color",
-                                     "Unknown reference: "),
-    "of a prompt that is none": ({**PAINT, "name": ["paint"]}, "color", "Unknown reference: "),
-}
-
-
-@cases(UNKNOWN_ARGUMENTS)
-def test_an_argument_that_there_is_not_is_refused_with_those_that_there_are(case):
-    reference, name, message = case
-    error = receive(build_choosing_server(), call("completion/complete", {
-        "ref": reference, "argument": {"name": name, "value": ""}}))["error"]
-    assert error["code"] == -32602 and error["message"].startswith(message)
 
 
 def test_what_can_be_completed_without_a_decorator_is_declared():

@@ -175,7 +175,8 @@ MUTANTS = {
         "what_a_tool_does_wrong_is_logged_here_and_says_nothing_there"),
     "a template leads out of its place": Mutant(
         'if texts is None or any(".." in re.split(r"[/\\\\]", text) for text in texts.values()):',
-        "if texts is None:", "a_part_of_a_template_does_not_climb_out_of_its_place"),
+        "if texts is None:",
+        "a_request_is_answered_as_its_handler_means_it_or_by_an_error_that_says_why"),
     "a modern or unknown version is echoed": Mutant(
         "version = requested if requested in LEGACY_VERSIONS else LATEST_LEGACY_VERSION",
         "version = requested",
