@@ -11288,14 +11288,16 @@ class TaskCall(Channel):
         try:
             result = handler()
             self.start()
-            self._tasks.change(self.id, lambda task: end_task(task, "completed", result=result))
+            end = functools.partial(end_task, status="completed", result=result)
         except InputRequired as pause:
             self.answers.put(pause.result)
+            return
         except BaseException as error:
             shown = self._tasks.server.explain(error, name)
             self.answers.put(shown)
-            with contextlib.suppress(MCPError):      # the log says why it cannot be written
-                self._tasks.change(self.id, lambda task: fail_task(task, shown))
+            end = functools.partial(fail_task, error=shown)
+        with contextlib.suppress(MCPError):          # the log says why it cannot be written
+            self._tasks.change(self.id, end)
 
     def wake(self, is_over: bool) -> None:
         """Have the handler see that the task may have changed, or is over."""
