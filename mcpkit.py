@@ -1125,16 +1125,19 @@ def compile_schema(schema: Any, is_foreign: bool = False) -> CompiledSchema:
 
     In a foreign one, which a peer wrote, patterns that may take for ever count as matched.
     """
-    check_schema(schema)
-    return CompiledSchema(_SchemaDocument(schema, _find_draft(schema), is_foreign))
+    draft = _find_draft(schema)
+    check_schema(schema, draft)
+    return CompiledSchema(_SchemaDocument(schema, draft, is_foreign))
 
 
-def check_schema(schema: Any) -> None:
+def check_schema(schema: Any, draft: Optional[str] = None) -> None:
     """Raise SchemaError unless a schema has the form that its meta-schema asks for.
 
     compile_schema finds out where references lead and whether patterns can be used.
     """
-    _check_form(schema, _find_draft(schema))
+    faults = _compile_meta_schema(draft or _find_draft(schema))[1].errors(schema)
+    if faults:
+        raise SchemaError("the schema is broken: " + "; ".join(faults))
 
 
 def schema_errors(value: Any, schema: Any) -> List[str]:
@@ -1156,18 +1159,15 @@ def _find_plain_check(schema: Any) -> Callable[[Any], bool]:
 
     Those schemas are flat: an object with scalar members. What does not pass is tested in full.
     """
-    def never(value: Any) -> bool:
-        return False
-
     if not isinstance(schema, dict) or schema.get("type") != "object" or not (
             _FLAT_KEYWORDS >= set(schema)) or schema.get("additionalProperties") is not False:
-        return never
+        return lambda value: False
     kinds = {}
     for name, member in schema.get("properties", {}).items():
         kind = member.get("type") if isinstance(member, dict) else None
         if not isinstance(kind, str) or kind not in _FLAT_TYPES or not (
                 _FLAT_MEMBER_KEYWORDS >= set(member)):
-            return never
+            return lambda value: False
         kinds[name] = _FLAT_TYPES[kind]
     required = frozenset(schema.get("required", ()))
 
@@ -1220,7 +1220,7 @@ class _SchemaRun:
         self.depth = self.steps = 0
 
     def spend(self, steps: int) -> None:
-        """Count steps; whoever loops over a value announces its length here."""
+        """Count steps, as many as a loop over a value has; raise _ExhaustedError beyond a bound."""
         self.steps += steps
         if self.steps > MAX_SCHEMA_STEPS or self.depth > MAX_SCHEMA_DEPTH:
             raise _ExhaustedError
@@ -1345,20 +1345,12 @@ def _prepare_multiple_of(divisor: Any, document: _SchemaDocument, schema: dict) 
     return holds, f"must be a multiple of {_format_seen(divisor)}"
 
 
-def _prepare_pattern(pattern: str, document: _SchemaDocument, schema: dict) -> tuple:
-    return document.compile_pattern(pattern), f"must match the pattern {_format_seen(pattern)}"
-
-
 def _prepare_unique_items(is_wanted: bool, document: _SchemaDocument, schema: dict) -> tuple:
     def holds(run: _SchemaRun, value: Any) -> bool:
         run.spend(len(value))
         return not is_wanted or len(set(map(run.build_key, value))) == len(value)
 
     return holds, "must not hold the same item twice"
-
-
-def _prepare_reference(reference: str, document: _SchemaDocument, schema: dict) -> list:
-    return [document.find(reference, document.bases[id(schema)])[0]]
 
 
 def _prepare_dynamic_reference(reference: str, document: _SchemaDocument, schema: dict) -> tuple:
@@ -1368,7 +1360,7 @@ def _prepare_dynamic_reference(reference: str, document: _SchemaDocument, schema
 
 
 def _test_dynamic_reference(run: _SchemaRun, value: Any, argument: tuple, schema: dict) -> None:
-    """Of the schemas with the same dynamic anchor, the one in the outermost resource is meant."""
+    """Check by the schema that has the same dynamic anchor in the outermost resource."""
     target, name = argument
     anchors = (run.document.dynamic_anchors.get(uri, {}).get(name) for uri in run.scope)
     run.check(next(filter(None, anchors), target), value)
@@ -1401,10 +1393,6 @@ def _test_required(run: _SchemaRun, value: Any, names: list, schema: dict) -> No
     for name in names:
         if name not in value:
             run.report(f'must have the property "{shorten(name, MAX_SHOWN_CHARS)}"', value)
-
-
-def _prepare_pattern_properties(schemas: dict, document: _SchemaDocument, schema: dict) -> list:
-    return [(document.compile_pattern(pattern), inner) for pattern, inner in schemas.items()]
 
 
 def _prepare_additional_properties(inner: Any, document: _SchemaDocument, schema: dict) -> tuple:
@@ -1471,10 +1459,6 @@ def _test_not(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
         run.report("must not match the schema in its not", value)
 
 
-def _test_if(run: _SchemaRun, value: Any, inner: Any, schema: dict) -> None:
-    run.check(schema.get("else" if run.attempt(inner, value) else "then", True), value)
-
-
 # ---- the table of keywords; the meta-schemas and the places of subschemas are read off it too
 
 class _Keyword(NamedTuple):
@@ -1519,13 +1503,17 @@ _COMMON_KEYWORDS = {
     "default": _Keyword({}),
     "examples": _Keyword({"type": "array"}),
     "definitions": _Keyword(_SCHEMA_BY_NAME),
-    "$ref": _Keyword(_A_STRING, _ANY, _test_all_of, _prepare_reference),
+    "$ref": _Keyword(_A_STRING, _ANY, _test_all_of, lambda reference, document, schema: [
+        document.find(reference, document.bases[id(schema)])[0]]),
     "type": _Keyword(_TYPE_OR_TYPES, _ANY, _test_assertion, _prepare_type),
     "enum": _Keyword({"type": "array"}, _ANY, _test_assertion, _prepare_enum),
     "const": _Keyword({}, _ANY, _test_assertion, lambda value, *where: _prepare_enum(
         [value], *where)),
     "multipleOf": _Keyword(_A_DIVISOR, ("number",), _test_assertion, _prepare_multiple_of),
-    "pattern": _Keyword(_A_STRING, ("string",), _test_assertion, _prepare_pattern),
+    "pattern": _Keyword(_A_STRING, ("string",), _test_assertion,
+                        lambda pattern, document, schema: (
+                            document.compile_pattern(pattern),
+                            f"must match the pattern {_format_seen(pattern)}")),
     "uniqueItems": _Keyword(_A_BOOLEAN, _ARRAY, _test_assertion, _prepare_unique_items),
     **{word: _bound(_A_NUMBER, "number", f"must be {words} {{}}", holds, lambda value: value)
        for word, words, holds in (
@@ -1543,7 +1531,8 @@ _COMMON_KEYWORDS = {
         pair for pair in schemas.items() if pair[0] in value]),
     "patternProperties": _members(_SCHEMA_BY_NAME, _OBJECT, lambda run, value, rows, schema: (
         (name, inner) for name in value for search, inner in rows if search(run, name)),
-        prepare=_prepare_pattern_properties),
+        prepare=lambda schemas, document, schema: [
+            (document.compile_pattern(pattern), inner) for pattern, inner in schemas.items()]),
     "additionalProperties": _Keyword(_A_SCHEMA, _OBJECT, _test_additional_properties,
                                      _prepare_additional_properties),
     "propertyNames": _Keyword(_A_SCHEMA, _OBJECT, _test_property_names),
@@ -1551,7 +1540,8 @@ _COMMON_KEYWORDS = {
     **{word: _Keyword(_SCHEMAS, _ANY, functools.partial(_test_alternatives, is_any=is_any))
        for word, is_any in (("anyOf", True), ("oneOf", False))},
     "not": _Keyword(_A_SCHEMA, _ANY, _test_not),
-    "if": _Keyword(_A_SCHEMA, _ANY, _test_if),
+    "if": _Keyword(_A_SCHEMA, _ANY, lambda run, value, inner, schema: run.check(
+        schema.get("else" if run.attempt(inner, value) else "then", True), value)),
     "then": _Keyword(_A_SCHEMA),
     "else": _Keyword(_A_SCHEMA),
 }
@@ -1609,12 +1599,6 @@ def _compile_meta_schema(draft: str) -> Tuple[dict, CompiledSchema]:
     forms = {word: keyword.form for word, keyword in _KEYWORDS[draft].items()}
     meta = {"$schema": draft, "$id": draft, "type": ["object", "boolean"], "properties": forms}
     return meta, CompiledSchema(_SchemaDocument(meta, draft))
-
-
-def _check_form(schema: Any, draft: str) -> None:
-    faults = _compile_meta_schema(draft)[1].errors(schema)
-    if faults:
-        raise SchemaError("the schema is broken: " + "; ".join(faults))
 
 
 def _find_draft(schema: Any) -> str:
@@ -1715,7 +1699,7 @@ class _SchemaDocument:
             is_index = isinstance(schema, list) and re.fullmatch("0|[1-9][0-9]{0,8}", token)
             schema = schema[int(token) if is_index else token.replace("~1", "/").replace("~0", "~")]
         if not isinstance(schema, bool) and id(schema) not in self.bases:
-            _check_form(schema, self.draft)      # no keyword led here, so it is not checked yet
+            check_schema(schema, self.draft)      # no keyword led here, so it is not checked yet
             self.add(schema, base)
         return schema
 
