@@ -2139,7 +2139,7 @@ def _adapt_union(plan: _Plan, bare: Any) -> Adapter:
 
 def _adapt_array(plan: _Plan, bare: Any) -> Adapter:
     """Return the adapter of a list, set or tuple of any length, its items all of one kind."""
-    make = _ARRAYS[_find_origin(bare)]
+    make = _ARRAYS[get_origin(bare) or bare]
     is_set = make in (set, frozenset)
     item = plan.adapt((*get_args(bare), Any)[0])
     schema = {"type": "array", **({"items": item.schema} if item.schema else {}),
@@ -2371,7 +2371,7 @@ _SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean", typ
 _ARRAYS = {                              # what is annotated: what a JSON array becomes
     **dict.fromkeys((list, Iterable, Collection, Sequence, MutableSequence), list),
     **dict.fromkeys((set, Set, MutableSet), set), frozenset: frozenset, tuple: tuple}
-_BUILDERS: Dict[Any, Callable] = {       # what _find_origin finds: the builder of its adapter
+_BUILDERS: Dict[Any, Callable] = {       # what is subscripted, or its name: the builder
     **dict.fromkeys((Any, object), lambda plan, bare: Adapter({}, _give_back, True)),
     **dict.fromkeys(_SCALARS, _adapt_scalar),
     "Literal": _adapt_choice,
@@ -2402,9 +2402,11 @@ def _find_class(cls: type) -> tuple:
 
 def _find_builder(bare: Any) -> Optional[Callable]:
     """Return the function that builds the adapter of a bare annotation, or None."""
-    origin = _find_origin(bare)
-    if isinstance(origin, Hashable) and origin in _BUILDERS:
-        return _BUILDERS[origin]
+    origin = get_origin(bare)
+    name = _name_form(origin)
+    key = name if name in ("Literal", "Union", "UnionType") else origin or bare
+    if isinstance(key, Hashable) and key in _BUILDERS:
+        return _BUILDERS[key]
     return _find_class(bare)[0] if _is_class(bare) else None
 
 
@@ -2417,13 +2419,6 @@ def _is_class(annotation: Any) -> bool:
 def _name_form(origin: Any) -> Optional[str]:
     """Return the name of a special form; typing_extensions has its own, alike in name only."""
     return getattr(origin, "__name__", None) or getattr(origin, "_name", None)
-
-
-def _find_origin(annotation: Any) -> Any:
-    """Return what an annotation subscripts, special forms by name, or else the annotation."""
-    origin = get_origin(annotation)
-    name = _name_form(origin)
-    return name if name in ("Literal", "Union", "UnionType") else origin or annotation
 
 
 def _unwrap(annotation: Any) -> Tuple[Any, list]:
@@ -2582,8 +2577,8 @@ def build_parameter_headers(parameters: HeaderParameters, arguments: Any) -> Dic
         if text is not None:
             headers[f"Mcp-Param-{name}"] = format_header_value(text)
         elif value is not None:
-            raise UsageError(f"{'.'.join(path)} goes into a header, so it must be a string, a "
-                             f"boolean or a 53-bit integer, but is {shorten(value)}")
+            raise UsageError(must_be(f"{'.'.join(path)}, which goes into a header,", "a string, "
+                                     "a boolean or a 53-bit integer", value))
     return headers
 
 
