@@ -3692,16 +3692,6 @@ def test_c84_a_batch_is_answered_as_an_array_in_2025_03_26():
             assert (reply.status, reply.json["error"]["code"]) == (400, -32600)
 
 
-def test_c86_what_json_has_not_is_neither_taken_nor_given():
-    with mcpkit.HTTPService(build_sample_server(), port=0) as service, quiet_log(service.mcp):
-        reply = ask(service, b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
-                             b'"params":{"name":"add","arguments":{"a":NaN}}}')
-        assert (reply.status, reply.json["error"]["code"]) == (400, -32700)
-        reply = ask(service, tool_call("infinite"))
-    assert reply.json["result"]["isError"] is True
-    assert b"Infinity" not in reply.body and b"NaN" not in reply.body
-
-
 def split_answers(data):
     """Return the replies in the bytes of a connection."""
     replies = []
@@ -3741,9 +3731,9 @@ def make_lengthy(length, body=PING, **options):
 ONE_CHUNK = b"%x\r\n%b\r\n" % (len(PING), PING)
 FRAMING = {
     **{f"a length of {length!r}": (make_lengthy(length), 400) for length in (
-        "", "4 0", "40,40", "40, 41", "0x28", "4e1", "40;", "\t-0", "40.0", "'40'", "\u00b9")},
+        "", "4 0", "+40", "40,40", "40, 41", "0x28", "4e1", "40;", "\t-0", "40.0", "'40'", "\u00b9")},
     **{f"a coding of {coding!r}": (make_coded(ONE_CHUNK + b"0\r\n\r\n", coding=coding), 501)
-       for coding in ("", "identity", "xchunked", "chunked, chunked", "chunked;q=1", '"chunked"',
+       for coding in ("", "gzip", "identity", "xchunked", "chunked, chunked", "chunked;q=1", '"chunked"',
                       "chunked, identity", "gzip, chunked", "chu nked", ", chunked",
                       "chunked\xa0")},
     "a coding after a control character": (make_coded(b"", coding="\x0bchunked"), 400),
@@ -3766,6 +3756,8 @@ FRAMING = {
     "a line of nothing but a name": (make_raw(PING, "X-A"), 400),
     "a header without a name": (make_raw(PING, ": x"), 400),
     "a NUL in a name": (make_raw(PING, "X\0: y"), 400),
+    "C81 a space after a name": (make_raw(PING, "X-A : b"), 400),
+    "a NUL in a value": (make_raw(PING, "X-A: b\0c"), 400),
     "a DEL in a value": (make_raw(PING, "X: \x7f"), 400),
     "two spaces in the request line": (make_raw(PING).replace(b" /mcp", b"  /mcp"), 400),
     "a request line in small letters": (make_raw(PING).replace(b"HTTP/1.1", b"http/1.1"), 400),
@@ -3784,19 +3776,12 @@ FRAMING = {
     "an empty host": (make_raw(PING).replace(b"Host: 127.0.0.1", b"Host: "), 421),
     "C81 both lengths": (make_raw(PING, "Transfer-Encoding: chunked"), 400),
     "two lengths": (make_raw(PING, f"Content-Length: {len(PING)}"), 400),
-    "a signed length": (make_raw(PING, f"Content-Length: +{len(PING)}", length=False), 400),
     "C87 an enormous length": (make_raw(b"", "Content-Length: 99999999999", length=False), 413),
     "C87 a length over the limit": (make_raw(b"", "Content-Length: 10000000", length=False), 413),
     "no length": (make_raw(b"", length=False), 411),
-    "an unknown coding": (make_raw(PING, "Transfer-Encoding: gzip", length=False), 501),
-    "a space before the colon": (make_raw(PING, "X-A : b"), 400),
     "a folded header": (make_raw(PING, "X-A: b", " c"), 400),
     "a bare CR in a header": (make_raw(PING, "X-A: b\rc"), 400),
-    "a NUL in a header": (make_raw(PING, "X-A: b\0c"), 400),
     "a bare LF": (make_raw(PING).replace(b"\r\n", b"\n"), 400),
-    "C87 chunks that announce too much": (
-        make_raw(b"7fffffff\r\n", "Transfer-Encoding: chunked", length=False), 413),
-    "C81 a bad chunk size": (make_raw(b"xyz\r\n", "Transfer-Encoding: chunked", length=False), 400),
     "a chunk longer than it says": (
         make_raw(b"2\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked", length=False), 400),
     "two hosts": (make_raw(PING, "Host: 127.0.0.1"), 400),
@@ -4015,13 +4000,10 @@ def test_a_warm_call_passes_few_functions(pong):
     assert min(cycle.count("\n") for cycle in cycles) + 1 <= MAX_CALLS, cycles[-1]
 
 
-def test_c90_pipelined_requests_are_answered_in_order(pong):
+def test_c90_pipelined_requests_are_answered_in_order_and_a_wait_for_100_continue_too(pong):
     data = b"".join(make_raw(json.dumps(call("ping", request_id=number)).encode())
                     for number in range(20))
     assert [reply.json["id"] for reply in split_answers(send_raw(pong, data))] == list(range(20))
-
-
-def test_c90_a_client_that_waits_for_100_continue_gets_it(pong):
     answer = send_raw(pong, make_raw(PING, "Expect: 100-continue"))
     assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
 
@@ -4158,10 +4140,7 @@ def test_c107_a_client_that_goes_away_cancels_its_call_and_the_server_goes_on(st
         sock.sendall(make_raw(json.dumps(call("tools/call", {"name": "wait"})).encode()))
         assert started.wait(WAIT)
         sock.close()
-        deadline = time.monotonic() + WAIT
-        while not seen and time.monotonic() < deadline:
-            started.wait(0.01)
-        assert seen == [True]
+        assert wait_until(lambda: seen == [True])
         assert ask(service, call("ping")).json["result"] == {}
     assert capfd.readouterr().err == ""
 
@@ -4281,10 +4260,13 @@ def test_a_server_takes_the_socket_that_it_is_started_with_and_leaves_it_open(*w
         socket.create_connection(listener.getsockname(), timeout=WAIT).close()
 
 
-@pytest.mark.parametrize("url", ["example.com", "ftp://h/", "http://h/?x", "http://h/ x", ""])
-def test_a_public_url_that_is_none_is_refused(url):
-    with pytest.raises(UsageError, match="the public URL is where clients reach the endpoint"):
-        mcpkit.HTTPService(Server("x"), port=0, public_url=url)
+@table("options, words", {
+    **{url: ({"public_url": url}, "the public URL is where clients reach the endpoint")
+       for url in ("example.com", "ftp://h/", "http://h/?x", "http://h/ x", "")},
+    "a form of the log": ({"log": "xml"}, "log is json or text, but is xml")})
+def test_an_option_of_a_service_that_is_none_is_refused(options, words):
+    with pytest.raises(UsageError, match=words):
+        mcpkit.HTTPService(Server("x"), port=0, **options)
 
 
 def test_healthz_says_ok_until_the_server_stops():
@@ -4366,11 +4348,6 @@ def test_a_request_that_is_refused_is_logged_too(case):
     with logging_service() as (service, entries):
         ask(service, **{"body": PING, "Authorization": "Bearer secret", **request})
     assert without_times(entries) == [expected]
-
-
-def test_a_log_of_no_known_form_is_refused():
-    with pytest.raises(UsageError, match="log is json or text, but is xml"):
-        mcpkit.HTTPService(Server("x"), port=0, log="xml")
 
 
 # ---- streams that stay open
