@@ -2951,11 +2951,13 @@ def test_a_state_that_was_tampered_with_is_refused_whatever_else_is_sent(case):
 
 def test_a_state_is_good_for_its_own_request_and_caller_and_server_only(monkeypatch):
     monkeypatch.setenv("MCPKIT_SECRET", "one secret for all of us")
-    ada, bob = mcpkit.Channel(), mcpkit.Channel()
-    ada.principal, bob.principal = (types.SimpleNamespace(subject=name) for name in ("ada", "bob"))
+    ada, same, bob = mcpkit.Channel(), mcpkit.Channel(), mcpkit.Channel()
+    for channel, name in ((ada, "ada"), (same, "ada"), (bob, "bob")):
+        channel.principal = types.SimpleNamespace(subject=name)
     result, repeat = start_round(build_asking_server(), tool_call("greet"), channel=ada)
     good = {"requestState": result["requestState"], "inputResponses": {"user_name": ADA}}
     assert find_text(repeat(**good)) == "accept {'name': 'Ada'}"
+    assert find_text(repeat(channel=same, **good)) == "accept {'name': 'Ada'}"
     renamed = build_asking_server()
     renamed.info["name"] = "another"
     monkeypatch.setenv("MCPKIT_SECRET", "another secret for some")
@@ -15304,58 +15306,6 @@ def test_session_ids_and_task_ids_have_128_bits_that_nobody_can_foresee():
     assert all(len(set(digits)) == 16 for digits in zip(*ids))
 
 
-# How a requestState may be brought back, and whether it is taken.
-REPLAYS = {
-    "as it was": ({}, None), "by another subject": ({"token": "writer"}, "not given for this"),
-    "by the same subject with another token": ({"token": "reader.2"}, None),
-    "for another tool": ({"name": "other"}, "not given for this"),
-    "for other arguments": ({"arguments": {"b": 1}}, "not given for this"),
-    "later": ({"seconds": 601}, "expired"),
-    "at another server": ({"elsewhere": True}, "not given for this"),
-    "with a letter changed": ({"spoil": True}, "not given for this"),
-}
-
-
-@cases(REPLAYS)
-def test_a_request_state_is_good_for_one_who_one_what_and_one_while(case):
-    changes, words = case
-    now = [1000.0]
-
-    def build(name):
-        server = Server(name, auth=Auth(PRINCIPALS.get), runtime=mcpkit.system_runtime()._replace(
-            wall_now=lambda: now[0]))
-
-        def greet(ctx: Context, a: str = "", b: int = 0) -> str:
-            form = {"type": "object", "properties": {"n": {"type": "string"}}}
-            return "took " + ctx.elicit("Who?", form).action
-
-        server.tool(name="greet")(greet)
-        server.tool(name="other")(greet)
-        return server
-
-    def send(service, token, name, arguments, **more):
-        meta = {**META, "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
-        return ask_modern(service, "tools/call", {"name": name, "arguments": arguments,
-                                                  "_meta": meta, **more},
-                          Authorization=f"Bearer {token}").json
-
-    with mcpkit.HTTPService(build("x"), port=0) as here, \
-            mcpkit.HTTPService(build("y"), port=0) as there:
-        asked = send(here, "reader", "greet", {"a": "x"})["result"]
-        state, (key,) = asked["requestState"], asked["inputRequests"]
-        now[0] += changes.get("seconds", 0)
-        if "spoil" in changes:
-            state = state[:9] + ("A" if state[9] != "A" else "B") + state[10:]
-        answer = send(there if "elsewhere" in changes else here, changes.get("token", "reader"),
-                      changes.get("name", "greet"), changes.get("arguments", {"a": "x"}),
-                      requestState=state, inputResponses={
-                          key: {"action": "accept", "content": {"n": "x"}}})
-    if words is None:
-        assert find_text(answer) == "took accept"
-    else:
-        assert answer["error"]["code"] == -32602 and words in answer["error"]["message"]
-
-
 # ---- injection: what a stranger says stays what it is, in a log, a header, a terminal, a page
 
 MISCHIEF = ("\r\nX-Evil: 1\n\x1b[2J\x9b31m\u202e\u2028<script>alert(1)</script>'\"&]]>\x00\x07"
@@ -15597,7 +15547,8 @@ PROMISES = {
         "test_a_task_is_known_only_to_who_started_it",
         "test_session_ids_and_task_ids_have_128_bits_that_nobody_can_foresee"),
     "A `requestState` is signed, and good": (
-        "test_a_request_state_is_good_for_one_who_one_what_and_one_while",
+        "test_a_state_is_good_for_its_own_request_and_caller_and_server_only",
+        "test_a_stale_state_is_refused_and_servers_with_one_secret_take_each_others",
         "test_a_state_that_was_tampered_with_is_refused_whatever_else_is_sent"),
     "A request that two readers could": (
         "test_a_refused_request_has_a_status_of_its_own_and_is_never_read_as_the_next",
