@@ -17071,28 +17071,26 @@ class Relay:
 
 
 class LineTape:
-    """Puts the lines of a stdio conversation on a Tape: an exchange for each line of the client,
-    with the answer to it, and what the server says meanwhile.
+    """Puts the lines of a stdio conversation on a Recorder: an exchange for each line of the
+    client, with the answer to it, and what the server says meanwhile.
 
-    While a server goes on and on, an exchange is written anew each time that it is twice as long.
+    An exchange is written with its answer, and whatever else came when the next one begins.
     """
 
     def __init__(self, tape: Recorder):
         self._tape = tape
         self._exchanges: Dict[float, Exchange] = {}
-        self._written: Dict[float, int] = {}      # bytes of the answers that are on the tape
         self._asked: Dict[Any, float] = {}        # ids of requests that have no answer yet
         self._latest: Optional[float] = None
-        self._lock = threading.RLock()            # guards the four above
+        self._lock = threading.RLock()            # guards the three above
 
     def hear_client(self, line: bytes) -> None:
         """Take in a line of the client."""
         with self._lock:
-            value = find_json(line)
-            begun = self._open(line.rstrip(b"\r\n"))
+            value, begun = find_json(line), self._open(line.rstrip(b"\r\n"))
             if is_request(value):
                 self._asked[value["id"]] = begun
-            self._put(begun)
+            self._tape.put(begun, self._exchanges[begun])
 
     def hear_server(self, line: bytes) -> None:
         """Take in a line of the server."""
@@ -17104,25 +17102,19 @@ class LineTape:
             begun = self._open(b"") if begun is None else begun
             was = self._exchanges[begun]
             more = (b"\n" if was.answer else b"") + line.rstrip(b"\r\n")
-            now = self._exchanges[begun] = was._replace(
+            self._exchanges[begun] = was._replace(
                 answer=(was.answer + more)[:NOTED_BYTES], size=was.size + len(more))
-            if asked is not None or now.size >= 2 * self._written[begun]:
-                self._put(begun)
+            if asked is not None:
+                self._tape.put(begun, self._exchanges[begun])
 
     def close(self) -> None:
         """Write what is not on the tape yet."""
-        begun = self._latest
-        if begun is not None and self._written[begun] < self._exchanges[begun].size:
-            self._put(begun)
-
-    def _put(self, begun: float) -> None:
-        self._written[begun] = self._exchanges[begun].size
-        self._tape.put(begun, self._exchanges[begun])
+        if self._latest is not None:
+            self._tape.put(self._latest, self._exchanges[self._latest])
 
     def _open(self, line: bytes) -> float:
         self.close()
         self._latest = self._tape.begin()
-        self._written[self._latest] = 0
         self._exchanges[self._latest] = Exchange("stdio", "", {}, line, None, {}, b"", 0, False,
                                                  0.0, None)
         return self._latest
