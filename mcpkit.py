@@ -13446,7 +13446,7 @@ add_command("servers", run_servers, CONFIG, JSON,
 # =============================================================================================
 # In: a server that was probed. Out: a finding for each rule of the specification, from raw
 # requests, right or with one thing wrong, and from all that was answered. No request runs, reads or
-# changes anything of the server's. To add a rule, add a row to RULES.
+# changes anything of the server's. To add a rule, call `changed`, or put @rule over a check.
 
 PROBE_SILENCE_SECONDS = 3.0            # that a request waits for a byte
 PROBE_LISTEN_SECONDS = 0.15            # for a stream to end after its response, or else stay open
@@ -13456,10 +13456,20 @@ FOREIGN_ORIGIN = "http://mcpkit-probe.invalid"
 FEATURES = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
 RULE_CLIENT = {"name": "mcpkit", "version": __version__}
 REFUSED = -1                           # expected of a request: any refusal will do
+Faults = Iterator[Tuple[str, Any]]     # pairs of a rule's id and what breaks it, None if nothing
 
 
 class Inapplicable(Exception):
     """A rule that says nothing of this server; the text is why."""
+
+
+def parse_objects(text: bytes) -> List[dict]:
+    """Return the JSON object in a text, or those of the batch in it; none if it is no JSON."""
+    with contextlib.suppress(ValueError):
+        value = parse_json(text, max_depth=MAX_ANSWER_DEPTH)
+        return [item for item in (value if isinstance(value, list) else [value])
+                if isinstance(item, dict)]
+    return []
 
 
 class RawResponse(NamedTuple):
@@ -13468,30 +13478,14 @@ class RawResponse(NamedTuple):
     status: int
     headers: Headers
     body: bytes
+    texts: List[bytes]                 # what may be JSON: the body, or the data of each event
+    messages: List[dict]               # the JSON objects in them
     is_open: bool = False              # an event stream that had not ended when reading did
 
     @property
     def kind(self) -> str:
         """The media type of the answer."""
         return parse_media_type(self.headers.get("content-type"))
-
-    @property
-    def texts(self) -> List[bytes]:
-        """What may be JSON in it: the body, or the data of the events of a stream."""
-        if self.kind != STREAM_TYPE:
-            return [self.body]
-        return [event.data.encode("utf-8", "surrogatepass") for event
-                in SSEParser().feed(self.body) if event.event == "message" and event.data.strip()]
-
-    @property
-    def messages(self) -> List[dict]:
-        """The JSON objects in it."""
-        values: List[Any] = []
-        for text in self.texts:
-            with contextlib.suppress(ValueError):
-                value = parse_json(text, max_depth=MAX_ANSWER_DEPTH)
-                values += value if isinstance(value, list) else [value]
-        return [value for value in values if isinstance(value, dict)]
 
     @property
     def response(self) -> dict:
@@ -13507,8 +13501,7 @@ class RawResponse(NamedTuple):
     @property
     def error(self) -> dict:
         """The JSON-RPC error in it, {} if there is none."""
-        error = self.response.get("error")
-        return error if isinstance(error, dict) else {}
+        return find_object(self.response, "error")
 
     @property
     def seen(self) -> str:
@@ -13521,7 +13514,7 @@ class RawResponse(NamedTuple):
         return f"{words}, {shorten(self.kind or 'no content type')}" + (
             "" if self.body else ", no body")
 
-    def compare(self, expected: Sequence[int]) -> Optional[str]:
+    def compare(self, *expected: int) -> Optional[str]:
         """Return what is wrong about it: a result is expected, or a status and one of codes."""
         if not expected:
             is_right = self.status == 200 and self.result is not None
@@ -13541,22 +13534,45 @@ def describe_expected(expected: Sequence[int]) -> str:
         f" with error {' or '.join(map(str, expected[1:]))}" if expected[1:] else "")
 
 
+def read_raw_answer(response: Any, enough: str) -> RawResponse:
+    """Return the answer in a response; a stream that has enough is read on for a little."""
+    answer = RawResponse(response.status, response.headers, b"", [], [])
+    if answer.kind != STREAM_TYPE:
+        body = response.read_all()
+        return answer._replace(body=body, texts=[body], messages=parse_objects(body))
+    parser, parts, is_limited, is_open = SSEParser(), [b""], False, False
+    while parts[-1] or len(parts) == 1:
+        if not is_limited and (enough == "headers" or getattr(answer, enough)):
+            response.waits = build_waits(PROBE_LISTEN_SECONDS)
+            is_limited = True
+        try:
+            parts.append(response.read_some())
+        except (socket.timeout, TransportError) as error:
+            if not is_limited or not getattr(error, "timed_out", True):
+                raise
+            is_open = True
+            break
+        for event in parser.feed(parts[-1]):
+            if event.event == "message" and event.data.strip():
+                text = event.data.encode("utf-8", "surrogatepass")
+                answer.texts.append(text)
+                answer.messages.extend(parse_objects(text))
+    return answer._replace(body=b"".join(parts), is_open=is_open)
+
+
 class ServerUnderTest:
     """One server in one era: right requests to it, and all that it answered in `seen`."""
 
     def __init__(self, era: str, url: str, prober: Prober):
         self.era, self.url, self.prober = era, url, prober
         self.version = LATEST_MODERN_VERSION if era == "modern" else LATEST_LEGACY_VERSION
+        # A request that every server of the era answers, and that does nothing.
+        self.harmless = "server/discover" if era == "modern" else "ping"
         self.session_id: Optional[str] = None
         self.seen: List[RawResponse] = []
         self.pool = HTTPPool(prober.network, prober.max_bytes)
         self._count = 0
-        self._pages: Dict[str, List[dict]] = {}
-
-    @property
-    def harmless(self) -> str:
-        """The method of a request that every server of the era answers, and that does nothing."""
-        return "server/discover" if self.era == "modern" else "ping"
+        self._faults: Dict[Callable, Dict[str, Any]] = {}
 
     @functools.cached_property
     def opening(self) -> RawResponse:
@@ -13564,30 +13580,34 @@ class ServerUnderTest:
         return self.ask("server/discover") if self.era == "modern" else (
             self.initialize(self.version))
 
-    @functools.cached_property
-    def listening(self) -> RawResponse:
-        """The start of the stream of a subscription to nothing; Inapplicable if there is none."""
-        answer = self.ask("subscriptions/listen", {"notifications": {}}, id="listen")
-        if answer.error.get("code") == METHOD_NOT_FOUND:
-            raise Inapplicable("no subscriptions/listen")
-        return answer
-
-    @functools.cached_property
-    def getting(self) -> RawResponse:
-        """The answer to a GET, of a stream its start."""
-        return self.send("GET")
-
     @property
     def opened(self) -> dict:
         """The result of the first request, {} if there is none."""
         return self.opening.result or {}
 
-    @property
+    @functools.cached_property
     def lists(self) -> Dict[str, List[dict]]:
-        """The pages of every list that the server declares, by feature."""
-        found = self.opened.get("capabilities")
-        return {feature: self.read_pages(method) for feature, method in FEATURES.items()
-                if isinstance(found, dict) and feature in found}
+        """The pages of every list that the server declares, by feature, MAX_PROBE_PAGES each."""
+        lists: Dict[str, List[dict]] = {}
+        for feature, method in FEATURES.items():
+            if feature in find_object(self.opened, "capabilities"):
+                pages = lists[feature] = []
+                cursor: Any = None
+                while len(pages) < MAX_PROBE_PAGES and (not pages or cursor is not None):
+                    result = self.ask(method, cursor and {"cursor": cursor}).result
+                    if result is None:
+                        break
+                    pages.append(result)
+                    cursor = result.get("nextCursor")
+        return lists
+
+    def list_items(self, feature: str) -> List[Any]:
+        """Return the items on all pages of a list; raises Inapplicable if there are none."""
+        items = [item for page in self.lists.get(feature, ()) for item
+                 in find_list(page.get(feature))]
+        if not items:
+            raise Inapplicable(f"no {feature}")
+        return items
 
     def initialize(self, version: str) -> RawResponse:
         """Send `initialize` for a version, as a client that knows no session yet."""
@@ -13656,238 +13676,270 @@ class ServerUnderTest:
             lambda response: read_raw_answer(response, enough), observe=self.prober.note))
         return self.seen[-1]
 
-    def read_pages(self, method: str) -> List[dict]:
-        """Return the pages of a list, at most MAX_PROBE_PAGES; each is read once."""
-        if method not in self._pages:
-            pages: List[dict] = []
-            self._pages[method] = pages
-            cursor: Any = None
-            while len(pages) < MAX_PROBE_PAGES and (not pages or cursor is not None):
-                result = self.ask(method, cursor and {"cursor": cursor}).result
-                if result is None:
-                    break
-                pages.append(result)
-                cursor = result.get("nextCursor")
-        return self._pages[method]
-
-    def list_items(self, feature: str) -> List[Any]:
-        """Return the items on all pages of a list; raises Inapplicable if there are none."""
-        items = [item for page in self.lists.get(feature, ()) for item
-                 in find_list(page.get(feature))]
-        if not items:
-            raise Inapplicable(f"no {feature}")
-        return items
-
-    def list_streams(self) -> List[RawResponse]:
-        """Return the event streams so far; raises Inapplicable if there are none."""
-        streams = [answer for answer in self.seen if answer.kind == STREAM_TYPE]
-        if not streams:
-            raise Inapplicable("no event streams")
-        return streams
-
-
-def read_raw_answer(response: Any, enough: str) -> RawResponse:
-    """Return the answer in a response; a stream that has enough is read on for a little."""
-    seen, is_limited = RawResponse(response.status, response.headers, b""), False
-    if seen.kind != STREAM_TYPE:
-        return seen._replace(body=response.read_all())
-    while True:
-        if not is_limited and (enough == "headers" or getattr(seen, enough)):
-            response.waits = build_waits(PROBE_LISTEN_SECONDS)
-            is_limited = True
-        try:
-            data = response.read_some()
-        except (socket.timeout, TransportError) as error:
-            if not is_limited or not getattr(error, "timed_out", True):
-                raise
-            return seen._replace(is_open=True)
-        if not data:
-            return seen
-        seen = seen._replace(body=seen.body + data)
-
-
-class ChangedRequest(NamedTuple):
-    """The check of a rule: a harmless request with one change, and what is expected of the answer.
-
-    `change` has the arguments of ServerUnderTest.ask.
-    """
-
-    expected: Tuple[int, ...]
-    change: Dict[str, Any]
-
-    def __call__(self, server: ServerUnderTest) -> Optional[str]:
-        return server.ask(server.harmless, **self.change).compare(self.expected)
-
-    @property
-    def about(self) -> str:
-        """The request in words."""
-        words = [f"with the {name} {shorten(value)}" for name, value in self.change.items()
-                 if name not in ("headers", "meta")]
-        changed = {**self.change.get("headers", {}), **self.change.get("meta", {})}
-        for name, value in changed.items():
-            words.append(f"without {name}" if value is None else f"with {name} twice, and different"
-                         if isinstance(value, list) else f"with {name}: {value}")
-        is_contradicted = HEADER_MISMATCH in self.expected and ": " in words[0]
-        return "a request " + " and ".join(words) + (
-            ", which its body contradicts," if is_contradicted else "")
-
-    @property
-    def hint(self) -> str:
-        """What to do when it fails."""
-        if REFUSED in self.expected:
-            return "refuse it"
-        text = "answer it with " + describe_expected(self.expected).replace(" with ", " and ")
-        return text + (": compare the headers with the body" if HEADER_MISMATCH in self.expected
-                       else "")
-
-
-def changed(*expected: int, **change: Any) -> ChangedRequest:
-    """Return the check of a harmless request with a change; without `expected` it is served."""
-    return ChangedRequest(expected, change)
+    def find_faults(self, check: Callable) -> Dict[str, Any]:
+        """Return what a check found, by rule; what ended it is the fault of its other rules."""
+        if check not in self._faults:
+            faults = self._faults[check] = {}
+            try:
+                for name, fault in check(self):
+                    faults[name] = faults.get(name) or fault
+            except (Inapplicable, TransportError, ProtocolError) as error:
+                faults[""] = error
+        return self._faults[check]
 
 
 class Rule(NamedTuple):
     """One rule of the specification, and the sections of 2025-11-25 and 2026-07-28 that state it.
 
-    `check(server)` returns what breaks the rule, None if nothing does: the end of a sentence that
-    `about` begins. A check of several rules yields pairs of a rule's id and that. It may raise
-    Inapplicable. A ChangedRequest knows its own words. `since` is the first legacy revision with
-    the rule.
+    `check(server)` yields pairs of a rule's id and what breaks it: the end of a sentence that
+    `about` begins, None if nothing does, or an Inapplicable. It may raise one, too.
     """
 
     id: str
     level: str
     legacy: str                        # "": the era has no such rule
     modern: str
-    check: Callable[[ServerUnderTest], Any]
-    about: str = ""
-    hint: str = ""
-    since: str = "2025-03-26"
+    about: str
+    hint: str
+    since: str                         # the first legacy revision with the rule
+    check: Callable[[ServerUnderTest], Faults]
 
     def judge(self, server: ServerUnderTest) -> Finding:
         """Return the outcome of the rule: "ok", "fail" (MUST), "warning" (SHOULD) or "skipped"."""
-        spec = self.legacy if server.era == "legacy" else self.modern
+        spec, latest = (self.legacy, LATEST_LEGACY_VERSION) if server.era == "legacy" else (
+            self.modern, LATEST_MODERN_VERSION)
         if not spec.startswith(("RFC", "HTML", "OWASP")):
-            is_legacy = server.era == "legacy"
-            spec = f"{LATEST_LEGACY_VERSION if is_legacy else LATEST_MODERN_VERSION} {spec}"
-        about, hint = self.about or self.check.about, self.hint or self.check.hint
-        status = "fail" if self.level == "MUST" else "warning"
-        try:
-            if PROTOCOL_VERSIONS.index(server.version) < PROTOCOL_VERSIONS.index(self.since):
-                raise Inapplicable(f"since {self.since}")
-            fault = self.check(server)
-            if fault is not None and not isinstance(fault, str):
-                fault = next((text for name, text in fault if name == self.id), None)
-            status = status if fault else "ok"
-        except Inapplicable as reason:
-            status, fault = "skipped", f"({reason})"
-        except TransportError as error:
-            fault = f"was not answered ({escape_text(str(error))})"
-        except ProtocolError as error:
-            fault = f"got an answer that cannot be read ({escape_text(str(error))})"
-        message = f"{about} {fault}" if fault else re.sub("(, but.*|:)$", "", about)
-        return Finding(self.id, status, message, "" if status in ("ok", "skipped") else hint, spec,
-                       level=self.level, era=server.era)
+            spec = f"{latest} {spec}"
+        if PROTOCOL_VERSIONS.index(server.version) < PROTOCOL_VERSIONS.index(self.since):
+            fault: Any = Inapplicable(f"since {self.since}")
+        else:
+            faults = server.find_faults(self.check)
+            fault = faults.get(self.id, faults.get(""))
+        status, hint = "fail" if self.level == "MUST" else "warning", self.hint
+        if fault is None or isinstance(fault, Inapplicable):
+            status, hint = "skipped" if fault else "ok", ""
+            fault = fault and f"({fault})"
+        elif isinstance(fault, TransportError):
+            fault = f"was not answered ({escape_text(str(fault))})"
+        elif isinstance(fault, ProtocolError):
+            fault = f"got an answer that cannot be read ({escape_text(str(fault))})"
+        message = f"{self.about} {fault}" if fault else re.sub("(, but.*|:)$", "", self.about)
+        return Finding(self.id, status, message, hint, spec, level=self.level, era=server.era)
+
+
+RULES: List[Rule] = []                 # in the order in which they are tried
+
+
+def rule(rule_id: str, level: str, legacy: str, modern: str, about: str, hint: str,
+         since: str = "2025-03-26") -> Callable:
+    """Return a decorator that adds a rule with the function as its check; see Rule."""
+    def add(check: Callable) -> Callable:
+        RULES.append(Rule(rule_id, level, legacy, modern, about, hint, since, check))
+        return check
+    return add
+
+
+def changed(rule_id: str, level: str, legacy: str, modern: str, *expected: int, about: str = "",
+            hint: str = "", since: str = "2025-03-26", **change: Any) -> None:
+    """Add a rule on a harmless request with one change, and the answer that is expected.
+
+    `change` has the arguments of ServerUnderTest.ask. `about` and `hint` are made of it all, unless
+    they are given. Without `expected` the request is served.
+    """
+    words = [f"with the {name} {shorten(value)}" for name, value in change.items()
+             if name not in ("headers", "meta")]
+    for name, value in {**change.get("headers", {}), **change.get("meta", {})}.items():
+        words.append(f"without {name}" if value is None else f"with {name} twice, and different"
+                     if isinstance(value, list) else f"with {name}: {value}")
+    is_compared = HEADER_MISMATCH in expected
+    if not about:
+        about = "a request " + " and ".join(words) + (
+            ", which its body contradicts," if is_compared and ": " in words[0] else "")
+    if not hint:
+        hint = "refuse it" if REFUSED in expected else "answer it with " + (
+            describe_expected(expected).replace(" with ", " and ")) + (
+                ": compare the headers with the body" if is_compared else "")
+
+    @rule(rule_id, level, legacy, modern, about, hint, since)
+    def check(server: ServerUnderTest) -> Faults:
+        yield rule_id, server.ask(server.harmless, **change).compare(*expected)
+
+
+UNKNOWN_EVERYWHERE = {"headers": {HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION},
+                      "meta": {META_PROTOCOL_VERSION: UNKNOWN_VERSION}}
+_HTTP = "basic/transports/streamable-http, "
+_CHECKED, _EARLIER = _HTTP + "Server Validation", _HTTP + "Earlier Streamable HTTP Revisions"
+_CASE, _RECEIVING = _HTTP + "Case Sensitivity", _HTTP + "Receiving Messages"
+_OLD = "basic/transports, "
+_POSTING, _OLD_SESSION = _OLD + "Sending Messages to the Server", _OLD + "Session Management"
+_NEW_POSTING, _OLD_GET = _HTTP + "Sending Messages", _OLD + "Listening for Messages from the Server"
+_SECURITY, _NEW_SECURITY = _OLD + "Security Warning", _HTTP + "Security & Endpoint"
+_PAGES, _TOOL, _TOOL_NAMES = "server/utilities/pagination", "server/tools, Tool", (
+    "server/tools, Tool Names")
+_LEFT_OUT = "clients leave such an item out"
 
 
 # ---- openings
 
-def find_implementation_fault(info: Any) -> Optional[str]:
-    """Return what an Implementation lacks."""
-    is_right = isinstance(info, dict) and isinstance(info.get("name"), str) and isinstance(
-        info.get("version"), str)
-    return None if is_right else f"is {shorten(info)}; it must have a name and a version"
-
-
-def rule_opening(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
-    """Check the answer to the first request of the era."""
-    result, rule = server.opened, "discover" if server.era == "modern" else "initialize"
-    fault = server.opening.compare(())
-    if fault:
-        yield rule, fault
+@rule("discover", "MUST", "", "server/discover, Response", "server/discover",
+      "answer it with supportedVersions and capabilities")
+@rule("initialize", "MUST", "basic/lifecycle, Initialization", "", "initialize",
+      "answer with protocolVersion, capabilities and serverInfo")
+@rule("server-info", "SHOULD", "", "basic, _meta", f"_meta[{META_SERVER_INFO!r}]",
+      "put name and version there")
+def rule_opening(server: ServerUnderTest) -> Faults:
+    result, name = server.opened, "discover" if server.era == "modern" else "initialize"
+    yield name, server.opening.compare()
+    if not result:
         return
-    versions = result.get("supportedVersions")
+    versions, version = result.get("supportedVersions"), result.get("protocolVersion")
     if server.era == "modern" and server.version not in find_list(versions):
-        yield rule, f"names {shorten(versions)}, without {server.version}"
-    if server.era == "legacy" and result.get("protocolVersion") not in LEGACY_VERSIONS:
-        yield rule, f"agreed on {shorten(result.get('protocolVersion'))}, which is no such version"
+        yield name, f"names {shorten(versions)}, without {server.version}"
+    if server.era == "legacy" and version not in LEGACY_VERSIONS:
+        yield name, f"agreed on {shorten(version)}, which is no such version"
     if not isinstance(result.get("capabilities"), dict):
-        yield rule, "has no capabilities"
-    meta = result.get("_meta")
+        yield name, "has no capabilities"
     info = result.get("serverInfo") if server.era == "legacy" else (
-        meta.get(META_SERVER_INFO) if isinstance(meta, dict) else None)
-    fault = find_implementation_fault(info)
-    if fault:
+        find_object(result, "_meta").get(META_SERVER_INFO))
+    if not isinstance(info, dict) or not all(isinstance(info.get(member), str)
+                                             for member in ("name", "version")):
+        fault = f"is {shorten(info)}; it must have a name and a version"
         yield "server-info", fault
         yield "initialize", f"has a serverInfo that {fault}"
+
+
+@rule("lists-answer", "MUST", "basic/lifecycle, Capability Negotiation",
+      "server/tools, Capabilities", "the capabilities", "answer the list of all that is declared")
+def rule_lists_answer(server: ServerUnderTest) -> Faults:
     for feature, pages in server.lists.items():
         if not pages or not all(isinstance(page.get(feature), list) for page in pages):
             yield "lists-answer", f"names {feature}, but {FEATURES[feature]} gives no list of them"
 
 
-def rule_initialize_unknown(server: ServerUnderTest) -> Optional[str]:
+@rule("initialize-unknown", "MUST", "basic/lifecycle, Version Negotiation", "",
+      f"initialize for {UNKNOWN_VERSION}", "answer with the latest version that is supported")
+def rule_initialize_unknown(server: ServerUnderTest) -> Faults:
     answer = server.initialize(UNKNOWN_VERSION)
     session_id = answer.headers.get("mcp-session-id")
     if session_id is not None:
         server.send("DELETE", {HEADER_SESSION_ID: session_id})
     if (answer.result or {}).get("protocolVersion") == UNKNOWN_VERSION:
-        return f"agreed on {UNKNOWN_VERSION}, which there is not"
-    return answer.seen if answer.status >= 500 else None
+        yield "initialize-unknown", f"agreed on {UNKNOWN_VERSION}, which there is not"
+    if answer.status >= 500:
+        yield "initialize-unknown", answer.seen
 
 
-def rule_ping(server: ServerUnderTest) -> Optional[str]:
+@rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", "", "ping",
+      "answer it with an empty result")
+def rule_ping(server: ServerUnderTest) -> Faults:
     answer = server.ask("ping")
-    return answer.compare(()) or (f"was answered with {shorten(answer.result)}; it must be {{}}"
-                                  if set(answer.result or {}) - {"_meta"} else None)
+    yield "ping", answer.compare()
+    if set(answer.result or {}) - {"_meta"}:
+        yield "ping", f"was answered with {shorten(answer.result)}; it must be {{}}"
 
 
-# ---- requests
+# ---- requests with one thing wrong, or odd but right
 
-def rule_version_list(server: ServerUnderTest) -> Optional[str]:
-    data = server.ask(server.harmless, **UNKNOWN_EVERYWHERE).error.get("data")
-    supported = data.get("supported") if isinstance(data, dict) else None
-    return None if server.version in find_list(supported) else (
-        f"says that {shorten(supported)} are supported; it must name {server.version}")
+# A server for old clients may take it for 2025-03-26, which has no server/discover.
+changed("version-missing", "MUST", "", _CHECKED, REFUSED, headers={HEADER_PROTOCOL_VERSION: None})
+changed("version-mismatch", "MUST", "", _CHECKED, 400, HEADER_MISMATCH,
+        headers={HEADER_PROTOCOL_VERSION: LATEST_LEGACY_VERSION})
+changed("version-repeated", "MUST", "", _CHECKED, 400, HEADER_MISMATCH, headers={
+    HEADER_PROTOCOL_VERSION: [LATEST_MODERN_VERSION, LATEST_LEGACY_VERSION]})
+changed("version-unknown", "MUST", "", _HTTP + "Protocol Version Header", 400, UNSUPPORTED_VERSION,
+        about=f"version {UNKNOWN_VERSION}", **UNKNOWN_EVERYWHERE)
+changed("version-header", "MUST", _OLD + "Protocol Version Header", "", 400,
+        headers={HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION}, since="2025-06-18")
+changed("version-assumed", "SHOULD", _OLD + "Protocol Version Header", "",
+        headers={HEADER_PROTOCOL_VERSION: None}, since="2025-06-18",
+        hint=f"take the session's version, or {ASSUMED_VERSION}")
+changed("method-missing", "MUST", "", _CHECKED, 400, HEADER_MISMATCH, headers={HEADER_METHOD: None})
+changed("method-mismatch", "MUST", "", _CHECKED, 400, HEADER_MISMATCH,
+        headers={HEADER_METHOD: "tools/list"})
+changed("method-case", "MUST", "", _CASE, 400, HEADER_MISMATCH,
+        headers={HEADER_METHOD: "SERVER/DISCOVER"})
+changed("header-names", "MUST", "", _CASE, about="a request with mcp-method in lower case",
+        headers={HEADER_METHOD: None, HEADER_METHOD.lower(): "server/discover"},
+        hint="compare names case-insensitively")
+changed("capabilities-missing", "MUST", "", "basic, _meta", 400, INVALID_PARAMS,
+        meta={META_CLIENT_CAPABILITIES: None})
+changed("session-ignored", "SHOULD", "", _EARLIER, headers={HEADER_SESSION_ID: "no-such-session"},
+        hint="ignore the header")
+changed("id-null", "MUST", "basic, Requests", "basic, Requests", REFUSED, id=None)
+changed("accept-case", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
+        headers={"Accept": "Text/Event-Stream;q=0.5, Application/JSON;q=0.9"},
+        hint="compare media types case-insensitively, without parameters")
+changed("content-type-charset", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
+        headers={"Content-Type": "application/json; charset=utf-8"},
+        hint="look at the media type without its parameters")
+changed("origin", "MUST", _SECURITY, _NEW_SECURITY, 403, headers={"Origin": FOREIGN_ORIGIN},
+        hint="refuse origins that are not allowed with 403, against DNS rebinding",
+        since="2025-11-25")
+changed("last-event-id", "SHOULD", "", _EARLIER, headers={"Last-Event-ID": "probe"})
 
 
-def rule_meta_missing(server: ServerUnderTest) -> Optional[str]:
+# ---- messages
+
+@rule("version-list", "MUST", "", "basic/versioning, Protocol Version Negotiation",
+      f"the error for version {UNKNOWN_VERSION}",
+      "list the supported versions in data.supported")
+def rule_version_list(server: ServerUnderTest) -> Faults:
+    error = server.ask(server.harmless, **UNKNOWN_EVERYWHERE).error
+    supported = find_object(error, "data").get("supported")
+    if server.version not in find_list(supported):
+        yield "version-list", (f"says that {shorten(supported)} are supported; it must name "
+                               f"{server.version}")
+
+
+@rule("meta-missing", "MUST", "", "basic, _meta", "a request without _meta",
+      "answer it with HTTP 400 and error -32602")
+def rule_meta_missing(server: ServerUnderTest) -> Faults:
     # Without _meta the header has nothing to match either: both errors are right.
-    return server.post(build_request("bare", server.harmless, None)).compare(
-        (400, INVALID_PARAMS, HEADER_MISMATCH))
+    answer = server.post(build_request("bare", server.harmless, None))
+    yield "meta-missing", answer.compare(400, INVALID_PARAMS, HEADER_MISMATCH)
 
 
-def rule_id_echo(server: ServerUnderTest) -> Optional[str]:
+@rule("id-echo", "MUST", "basic, Responses", "basic, Responses", "the id",
+      "answer with the same id, of the same type")
+def rule_id_echo(server: ServerUnderTest) -> Faults:
     for request_id in ("", "\u00df \u2028", 0, MAX_SAFE_INTEGER):
         answer = server.ask(server.harmless, id=request_id)
         seen = answer.response.get("id")
         if seen != request_id or type(seen) is not type(request_id):
-            return f"{encode_json(request_id)} {answer.seen} and the id {shorten(seen)}"
-    return None
+            yield "id-echo", f"{encode_json(request_id)} {answer.seen} and the id {shorten(seen)}"
+            return
 
 
-def rule_method_unknown(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+@rule("method-unknown", "MUST", "basic, Messages", _HTTP + "Protocol Version Header",
+      f"the method {UNKNOWN_METHOD}", "answer with -32601")
+@rule("error-id", "MUST", "basic, Responses", "basic, Error Responses",
+      "the error for an unknown method", "answer with the id of the request")
+@rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", "OWASP ASVS 1.2.1",
+      "the method <b>probe</b>", "escape what goes into a page")
+def rule_unknown_methods(server: ServerUnderTest) -> Faults:
     answer = server.ask(UNKNOWN_METHOD, id="mine")
-    fault = answer.compare((404 if server.era == "modern" else answer.status, METHOD_NOT_FOUND))
-    if fault:
-        yield "method-unknown", fault
+    yield "method-unknown", answer.compare(404 if server.era == "modern" else answer.status,
+                                           METHOD_NOT_FOUND)
     if answer.error and answer.response.get("id") != "mine":
         yield "error-id", f'has the id {shorten(answer.response.get("id"))}; it must be "mine"'
-
-
-def rule_error_escaping(server: ServerUnderTest) -> Optional[str]:
     answer = server.ask("<b>probe</b>")
-    return "is answered with a page that says it as it is" if (
-        "html" in answer.kind and b"<b>probe</b>" in answer.body) else None
+    if "html" in answer.kind and b"<b>probe</b>" in answer.body:
+        yield "error-escaping", "is answered with a page that says it as it is"
 
 
-def rule_bad_json(server: ServerUnderTest) -> Optional[str]:
+@rule("bad-json", "MUST", "basic, Messages", "basic, Messages", "a body that is no JSON",
+      "refuse it with 400 and -32700")
+def rule_bad_json(server: ServerUnderTest) -> Faults:
     answer = server.post(b'{"jsonrpc": "2.0", "id": 1, ')
     code = answer.error.get("code")
-    return answer.compare((REFUSED,)) or (None if code in (None, PARSE_ERROR) else (
-        f"was answered with error {shorten(code)}; it must be {PARSE_ERROR}"))
+    yield "bad-json", answer.compare(REFUSED)
+    if code not in (None, PARSE_ERROR):
+        yield "bad-json", f"was answered with error {shorten(code)}; it must be {PARSE_ERROR}"
 
 
-def rule_batch(server: ServerUnderTest) -> Optional[str]:
+@rule("batch", "MUST", "basic, Messages", "basic, Messages", "a batch of two requests",
+      "refuse it with 400 and -32600", "2025-06-18")
+def rule_batch(server: ServerUnderTest) -> Faults:
     meta = {} if server.era == "legacy" else {"params": {"_meta": {
         META_PROTOCOL_VERSION: server.version, META_CLIENT_CAPABILITIES: {}}}}
     batch = [{"jsonrpc": "2.0", "id": number, "method": server.harmless, **meta}
@@ -13896,120 +13948,104 @@ def rule_batch(server: ServerUnderTest) -> Optional[str]:
     # By JSON-RPC both are answered, by this protocol neither; one of two is a message lost.
     served = sorted(message["id"] for message in answer.messages
                     if message.get("id") in (1, 2) and "result" in message)
-    return None if answer.status < 500 and served in ([], [1, 2]) else (
-        f"{answer.seen}, of {len(served)} of them")
+    if answer.status >= 500 or served not in ([], [1, 2]):
+        yield "batch", f"{answer.seen}, of {len(served)} of them"
 
 
-def accepts(message: dict) -> Callable[[ServerUnderTest], Optional[str]]:
-    """Return the check that a notification or a response gets 202 or an HTTP error."""
-    def rule(server: ServerUnderTest) -> Optional[str]:
+@rule("notification", "MUST", _POSTING, _NEW_POSTING, "a notification",
+      "answer 202 without a body")
+@rule("response", "MUST", _POSTING, "", "a response to no request", "answer 202 without a body")
+def rule_accepted(server: ServerUnderTest) -> Faults:
+    messages = {"notification": build_notification("notifications/probe")}
+    if server.era == "legacy":
+        messages["response"] = build_result("no-such-request", {})
+    for name, message in messages.items():
         answer = server.post(message)
-        return None if answer.status >= 400 or answer.status == 202 and not answer.body else (
-            f"{answer.seen}; it must be 202 without a body, or an HTTP error")
-    return rule
+        if answer.status < 400 and (answer.status != 202 or answer.body):
+            yield name, f"{answer.seen}; it must be 202 without a body, or an HTTP error"
 
 
 # ---- HTTP and sessions
 
-def rule_preflight(server: ServerUnderTest) -> Optional[str]:
+@rule("preflight", "SHOULD", _SECURITY, _NEW_SECURITY,
+      f"a preflight from a page of {FOREIGN_ORIGIN}", "allow only the origins that may call",
+      "2025-11-25")
+def rule_preflight(server: ServerUnderTest) -> Faults:
     answer = server.send("OPTIONS", {
         "Origin": FOREIGN_ORIGIN, "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type"})
     allowed = answer.headers.get("access-control-allow-origin")
-    return f"was answered with Access-Control-Allow-Origin: {allowed}" if allowed in (
-        "*", FOREIGN_ORIGIN) else None
+    if allowed in ("*", FOREIGN_ORIGIN):
+        yield "preflight", f"was answered with Access-Control-Allow-Origin: {allowed}"
 
 
-def rule_host(server: ServerUnderTest) -> Optional[str]:
+@rule("host", "SHOULD", "RFC 9110 7.4", "RFC 9110 7.4",
+      "a request for the host mcpkit-probe.invalid",
+      "refuse hosts that are not this server with 421, against DNS rebinding")
+def rule_host(server: ServerUnderTest) -> Faults:
     if not is_loopback(urllib.parse.urlsplit(server.url).hostname or ""):
         raise Inapplicable("not on this machine")
-    return server.ask(server.harmless, headers={
-        "Host": FOREIGN_ORIGIN.partition("//")[2]}).compare((REFUSED,))
+    yield "host", server.ask(server.harmless, headers={
+        "Host": FOREIGN_ORIGIN.partition("//")[2]}).compare(REFUSED)
 
 
-def rule_get(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
-    answer = server.getting
+@rule("get", "MUST", _OLD_GET, "", "a GET", "answer with 405 if there is no stream")
+@rule("get-refused", "SHOULD", "", _EARLIER, "a GET", "answer with 405")
+@rule("get-responses", "MUST", _OLD_GET, "", "the stream of a GET",
+      "send responses on the stream of the request")
+def rule_get(server: ServerUnderTest) -> Faults:
+    answer = server.send("GET")
     if answer.status != 405 and not (answer.status == 200 and answer.kind == STREAM_TYPE):
         yield "get", f"{answer.seen}; it must be an event stream, or 405"
     if answer.kind == STREAM_TYPE and answer.response:
         yield "get-responses", f"holds the response {shorten(answer.response)}"
-    versions = find_list(server.opened.get("supportedVersions"))
-    if server.era == "modern" and not set(versions) <= set(MODERN_VERSIONS):
-        raise Inapplicable("other revisions are spoken too")
-    if answer.compare((405,)):
-        yield "get-refused", answer.compare((405,))
+    is_modern_only = set(find_list(server.opened.get("supportedVersions"))) <= set(MODERN_VERSIONS)
+    yield "get-refused", answer.compare(405) if is_modern_only else Inapplicable(
+        "other revisions are spoken too")
 
 
-def rule_session(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
+@rule("session-id", "MUST", _OLD_SESSION, "", "the session ID",
+      "use visible ASCII characters only")
+@rule("session-missing", "SHOULD", _OLD_SESSION, "", "a request without the session ID",
+      "refuse it with 400")
+@rule("session-unknown", "SHOULD", _OLD_SESSION, "", "a request of an unknown session",
+      "refuse it with 404")
+def rule_session(server: ServerUnderTest) -> Faults:
     if server.session_id is None:
         raise Inapplicable("no session ID")
-    if not re.fullmatch(r"[\x21-\x7e]+", server.session_id):
-        yield "session-id", f"is {shorten(server.session_id)}"
+    is_visible = re.fullmatch(r"[\x21-\x7e]+", server.session_id)
+    yield "session-id", None if is_visible else f"is {shorten(server.session_id)}"
     answer = server.ask("ping", headers={HEADER_SESSION_ID: None})
-    if answer.result is None and answer.compare((400,)):        # it may do without the id
-        yield "session-missing", answer.compare((400,))
-    fault = changed(404, headers={HEADER_SESSION_ID: "no-such-session"})(server)
-    if fault:
-        yield "session-unknown", fault
+    if answer.result is None:                                   # it may do without the id
+        yield "session-missing", answer.compare(400)
+    yield "session-unknown", server.ask(
+        "ping", headers={HEADER_SESSION_ID: "no-such-session"}).compare(404)
 
 
-def rule_session_ended(server: ServerUnderTest) -> Optional[str]:
+@rule("session-ended", "MUST", _OLD_SESSION, "", "a request of a session that was ended",
+      "refuse it with 404")
+def rule_session_ended(server: ServerUnderTest) -> Faults:
     if server.session_id is None:
         raise Inapplicable("no session ID")
     other = ServerUnderTest("legacy", server.url, server.prober)
     with contextlib.closing(other.pool):
         other.open_session()
         ended = other.close_session()
-        if ended is None or not 200 <= ended.status < 300:
-            raise Inapplicable("sessions cannot be ended")
-        return other.ask("ping").compare((404,))
+        is_ended = ended is not None and 200 <= ended.status < 300
+        yield "session-ended", other.ask("ping").compare(404) if is_ended else Inapplicable(
+            "sessions cannot be ended")
 
 
-# ---- streams
-
-def rule_streams(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
-    """Check each event stream so far."""
-    ids: List[bytes] = []
-    for stream in server.list_streams():
-        # An initialize that was tried out got a session of its own.
-        is_own = stream.headers.get("mcp-session-id", server.session_id) == server.session_id
-        for line in stream.body.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True):
-            name, value = split_field(line.strip(b"\r\n"))        # "" is a comment, or no line
-            if line[-1:] in b"\r\n" and name not in (b"", b"data", b"event", b"id", b"retry"):
-                yield "stream-framing", f"holds a line that is no field, {shorten(name)}"
-            if name == b"retry" and not value.isdigit():
-                yield "stream-retry", f"has the retry {shorten(value)}"
-            if name == b"id" and is_own:
-                if value in ids:
-                    yield "event-ids", f"has the id {shorten(value)} twice"
-                ids.append(value)
-        parser = SSEParser()
-        parser.feed(stream.body)
-        rest = parser.close()
-        if rest and not stream.is_open:
-            yield "stream-framing", f"ends inside of an event, which is lost: {shorten(rest)}"
-        for text in stream.texts:
-            values = stream._replace(headers={}, body=text).messages
-            if text[:1] == b"[" or not values or values[0].get("jsonrpc") != JSONRPC_VERSION:
-                yield "stream-messages", f"holds {shorten(text)}"
-        for message in stream.messages:
-            if "method" in message and "id" in message:
-                yield "stream-requests", f"asks {shorten(message['method'])}"
-            if message.get("method") == "notifications/message":
-                yield "stream-logs", f"holds {shorten(message)}"
-        if stream.is_open and stream.response:
-            yield "stream-ends", "stays open after the response"
-        if stream.headers.get("x-accel-buffering") != "no":
-            yield "stream-buffering", "comes without it"
-
-
-def rule_listening(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
-    """Check the stream of a subscription."""
-    answer = server.listening
+@rule("listen", "MUST", "", "basic/patterns/subscriptions, Acknowledgment", "subscriptions/listen",
+      "send notifications/subscriptions/acknowledged first, with the subscription's id")
+@rule("listen-open", "SHOULD", "", "basic/patterns/subscriptions, Graceful Closure",
+      "the stream of subscriptions/listen", "keep it open, or send a response before it ends")
+def rule_listening(server: ServerUnderTest) -> Faults:
+    answer = server.ask("subscriptions/listen", {"notifications": {}}, id="listen")
+    if answer.error.get("code") == METHOD_NOT_FOUND:
+        raise Inapplicable("no subscriptions/listen")
     first = answer.messages[0] if answer.messages else {}
-    params = first.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    seen = meta.get(META_SUBSCRIPTION_ID) if isinstance(meta, dict) else None
+    seen = find_object(find_object(first, "params"), "_meta").get(META_SUBSCRIPTION_ID)
     if first.get("method") != "notifications/subscriptions/acknowledged":
         yield "listen", f"begins with {shorten(first) if first else answer.seen}"
     elif seen != "listen":
@@ -14021,76 +14057,83 @@ def rule_listening(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
 
 # ---- lists and tools
 
-def rule_pages(server: ServerUnderTest) -> Optional[str]:
-    for feature, pages in server.lists.items():
-        cursors = [page["nextCursor"] for page in pages if page.get("nextCursor") is not None]
-        if len(cursors) != len(set(map(encode_json, cursors))):
-            return f"{FEATURES[feature]} gives the same nextCursor twice"
-        if cursors and len(cursors) == len(pages) < MAX_PROBE_PAGES:
-            return f"{FEATURES[feature]} names a page that cannot be read"
-    return None
-
-
-def rule_cursor(server: ServerUnderTest) -> Optional[str]:
-    for feature in server.lists:
-        answer = server.ask(FEATURES[feature], {"cursor": "no such cursor"})
-        return answer.compare((answer.status, INVALID_PARAMS))
-    raise Inapplicable("no lists")
-
-
-def rule_list_order(server: ServerUnderTest) -> Optional[str]:
-    server.list_items("tools")                    # there are some
-    first, again = server.read_pages("tools/list")[0], server.ask("tools/list").result or {}
-    before, after = ([tool.get("name") for tool in find_list(page.get("tools"))
-                      if isinstance(tool, dict)] for page in (first, again))
-    return f"was {shorten(before)}, then {shorten(after)}" if before != after and (
-        sorted(map(str, before)) == sorted(map(str, after))) else None
-
-
-def rule_caching(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
-    """Check the cache hints of every page of a list."""
-    for feature, pages in [("server/discover", [server.opened]), *server.lists.items()]:
+@rule("pages-end", "SHOULD", _PAGES, _PAGES, "a list", "leave nextCursor out on the last page")
+@rule("cache-hints", "MUST", "", "server/utilities/caching, Cacheable Results",
+      "a cacheable result:", "give ttlMs (0 or more) and cacheScope")
+@rule("cache-scopes", "MUST", "", "server/utilities/caching, Interaction with Pagination",
+      "the cacheScope of the pages of one list:", "use one for all pages")
+def rule_lists(server: ServerUnderTest) -> Faults:
+    for method, pages in [("server/discover", [server.opened]), *(
+            (FEATURES[feature], pages) for feature, pages in server.lists.items())]:
         for page in pages:
             ttl, scope = page.get("ttlMs"), page.get("cacheScope")
             if not isinstance(ttl, (int, float)) or isinstance(ttl, bool) or ttl < 0 or ttl % 1:
-                yield "cache-hints", (f"{FEATURES.get(feature, feature)} has the ttlMs "
-                                      f"{shorten(ttl)}")
+                yield "cache-hints", f"{method} has the ttlMs {shorten(ttl)}"
             if scope not in ("public", "private"):
-                yield "cache-hints", (f"{FEATURES.get(feature, feature)} has the cacheScope "
-                                      f"{shorten(scope)}")
+                yield "cache-hints", f"{method} has the cacheScope {shorten(scope)}"
         if len({shorten(page.get("cacheScope")) for page in pages}) > 1:
-            yield "cache-scopes", f"those of {feature} differ"
+            yield "cache-scopes", f"those of {method} differ"
+        cursors = [page["nextCursor"] for page in pages if page.get("nextCursor") is not None]
+        if len(cursors) != len(set(map(encode_json, cursors))):
+            yield "pages-end", f"{method} gives the same nextCursor twice"
+        if cursors and len(cursors) == len(pages) < MAX_PROBE_PAGES:
+            yield "pages-end", f"{method} names a page that cannot be read"
 
 
-def has_members(feature: str, *members: str) -> Callable[[ServerUnderTest], Optional[str]]:
-    """Return the check that each item of a list has these members, a uri its scheme."""
-    def rule(server: ServerUnderTest) -> Optional[str]:
-        for index, item in enumerate(server.list_items(feature)):
+@rule("cursor-invalid", "SHOULD", _PAGES + ", Error Handling", _PAGES + ", Error Handling",
+      "an unknown cursor", "answer with -32602")
+def rule_cursor(server: ServerUnderTest) -> Faults:
+    if not server.lists:
+        raise Inapplicable("no lists")
+    answer = server.ask(FEATURES[next(iter(server.lists))], {"cursor": "no such cursor"})
+    yield "cursor-invalid", answer.compare(answer.status, INVALID_PARAMS)
+
+
+@rule("resources", "MUST", "server/resources, Resource", "server/resources, Resource",
+      "a resource has a uri, with a scheme, and a name, but", _LEFT_OUT)
+@rule("prompts", "MUST", "server/prompts, Prompt", "server/prompts, Prompt",
+      "a prompt has a name, but", _LEFT_OUT)
+def rule_members(server: ServerUnderTest) -> Faults:
+    for feature, members in (("resources", ("uri", "name")), ("prompts", ("name",))):
+        try:
+            items = server.list_items(feature)
+        except Inapplicable as reason:
+            yield feature, reason
+            continue
+        for index, item in enumerate(items):
             for name in members:
                 value = item.get(name) if isinstance(item, dict) else None
                 if not isinstance(value, str) or name == "uri" and not re.match(
                         r"[A-Za-z][A-Za-z0-9+.-]*:", value):
-                    return f"number {index} has the {name} {shorten(value)}"
-        return None
-    return rule
+                    yield feature, f"number {index} has the {name} {shorten(value)}"
 
 
-def rule_tools(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
-    """Check each tool."""
+@rule("tool-names", "SHOULD", _TOOL_NAMES, _TOOL_NAMES,
+      "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but",
+      "some clients take no other characters", "2025-11-25")
+@rule("tool-names-unique", "SHOULD", _TOOL_NAMES, _TOOL_NAMES, "the tools' names are unique, but",
+      "rename one of the tools", "2025-11-25")
+@rule("tool-schemas", "MUST", _TOOL, _TOOL, "a tool's schemas are JSON Schemas, but", _LEFT_OUT)
+@rule("header-parameters", "MUST", "", _HTTP + "Schema Extension",
+      "an x-mcp-header names one plain parameter, but", _LEFT_OUT)
+@rule("schema-references", "SHOULD", "", "basic, $ref Resolution",
+      "a $ref does not lead to the network, but", "put the schema into $defs")
+def rule_tools(server: ServerUnderTest) -> Faults:
     names: List[str] = []
-    for index, tool in enumerate(server.list_items("tools")):
-        name = tool.get("name") if isinstance(tool, dict) else None
-        here, tool = f"tool {index} ({shorten(name)})", tool if isinstance(tool, dict) else {}
-        if isinstance(name, str) and not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
-            yield "tool-names", f"there is {shorten(encode_json(name))}"
-        if name in names:
-            yield "tool-names-unique", f"{shorten(name)} is there twice"
-        names += [name] if isinstance(name, str) else []
+    for index, item in enumerate(server.list_items("tools")):
+        tool = item if isinstance(item, dict) else {}
+        name = tool.get("name")
+        here = f"tool {index} ({shorten(name)})"
+        if isinstance(name, str):
+            if not re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", name):
+                yield "tool-names", f"there is {shorten(encode_json(name))}"
+            if name in names:
+                yield "tool-names-unique", f"{shorten(name)} is there twice"
+            names.append(name)
         fault = find_tool_fault(tool)
-        if fault:
-            yield "tool-schemas", f"{here} {fault}"
-        schemas = [tool.get("inputSchema", {}), tool.get("outputSchema", {})]
-        for label, schema in zip(("inputSchema", "outputSchema"), schemas):
+        yield "tool-schemas", fault and f"{here} {fault}"
+        schemas = {label: tool.get(label, {}) for label in ("inputSchema", "outputSchema")}
+        for label, schema in schemas.items():
             try:
                 check_schema(schema)
             except SchemaError as error:
@@ -14100,8 +14143,18 @@ def rule_tools(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
         except SchemaError as error:
             yield "header-parameters", f"{here} is to be rejected: {error}"
         reference = find_network_reference(schemas)
-        if reference is not None:
-            yield "schema-references", f"{here} refers to {shorten(reference)}"
+        yield "schema-references", reference and f"{here} refers to {shorten(reference)}"
+
+
+@rule("list-order", "SHOULD", "", "server/tools, Capabilities", "the order of the tools",
+      "list them in the same order each time")
+def rule_list_order(server: ServerUnderTest) -> Faults:
+    server.list_items("tools")                    # there are some
+    first, again = server.lists["tools"][0], server.ask("tools/list").result or {}
+    before, after = ([shorten(tool.get("name")) for tool in find_list(page.get("tools"))
+                      if isinstance(tool, dict)] for page in (first, again))
+    if before != after and sorted(before) == sorted(after):
+        yield "list-order", f"was {shorten(before)}, then {shorten(after)}"
 
 
 def find_network_reference(schema: Any) -> Optional[str]:
@@ -14120,205 +14173,100 @@ def find_network_reference(schema: Any) -> Optional[str]:
     return None
 
 
-def rule_answers(server: ServerUnderTest) -> Iterator[Tuple[str, str]]:
-    """Check all answers so far."""
+# ---- all that was answered; these checks come last
+
+@rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", "a stream",
+      "begin each line with data:, event:, id:, retry: or a colon, and end each event with a "
+      "blank line")
+@rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", "a stream",
+      "write it in digits: milliseconds")
+@rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", "",
+      "an event's id is unique in its session, but one stream or another",
+      "count on over all streams of a session")
+@rule("stream-messages", "MUST", _POSTING, _RECEIVING, "an event of a stream",
+      "send one JSON-RPC message an event")
+@rule("stream-requests", "MUST", "", _RECEIVING, "a stream",
+      "ask by a result of type input_required")
+@rule("stream-logs", "MUST", "", "server/utilities/logging",
+      "a stream for which no logs were asked", f"log only if _meta has {META_LOG_LEVEL}")
+@rule("stream-ends", "SHOULD", _POSTING, _RECEIVING, "a stream", "end it with the response")
+@rule("stream-buffering", "SHOULD", "", _RECEIVING, "X-Accel-Buffering: no: a stream",
+      "tell proxies not to buffer")
+def rule_streams(server: ServerUnderTest) -> Faults:
+    ids: List[bytes] = []
+    streams = [answer for answer in server.seen if answer.kind == STREAM_TYPE]
+    if not streams:
+        raise Inapplicable("no event streams")
+    for stream in streams:
+        # An initialize that was tried out got a session of its own.
+        is_own = stream.headers.get("mcp-session-id", server.session_id) == server.session_id
+        for line in stream.body.removeprefix(b"\xef\xbb\xbf").splitlines(keepends=True):
+            name, value = split_field(line.strip(b"\r\n"))        # "" is a comment, or no line
+            if line[-1:] in b"\r\n" and name not in (b"", b"data", b"event", b"id", b"retry"):
+                yield "stream-framing", f"holds a line that is no field, {shorten(name)}"
+            if name == b"retry" and not value.isdigit():
+                yield "stream-retry", f"has the retry {shorten(value)}"
+            if name == b"id" and is_own:
+                if value in ids:
+                    yield "event-ids", f"has the id {shorten(value)} twice"
+                ids.append(value)
+        parser = SSEParser()
+        parser.feed(stream.body)
+        rest = parser.close()
+        if rest and not stream.is_open:
+            yield "stream-framing", f"ends inside of an event, which is lost: {shorten(rest)}"
+        for text in stream.texts:
+            values = parse_objects(text)
+            if text[:1] == b"[" or not values or values[0].get("jsonrpc") != JSONRPC_VERSION:
+                yield "stream-messages", f"holds {shorten(text)}"
+        for message in stream.messages:
+            if "method" in message and "id" in message:
+                yield "stream-requests", f"asks {shorten(message['method'])}"
+            if message.get("method") == "notifications/message":
+                yield "stream-logs", f"holds {shorten(message)}"
+        if stream.is_open and stream.response:
+            yield "stream-ends", "stays open after the response"
+        if stream.headers.get("x-accel-buffering") != "no":
+            yield "stream-buffering", "comes without it"
+
+
+@rule("answer-type", "MUST", _POSTING, _NEW_POSTING, "the answer",
+      f"send {JSON_TYPE} or {STREAM_TYPE}")
+@rule("result-type", "MUST", "", "basic, Result Responses", "resultType",
+      'put "resultType": "complete" into each result')
+@rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses", "an error",
+      "give a code (an integer) and a message (a text)")
+@rule("error-codes", "MUST", "", "basic, Error Codes", "a code that the protocol reserves:",
+      "use the defined codes, or some outside -32768 to -32000")
+@rule("utf-8", "MUST", "basic/transports", "basic/transports, Messages", "an answer:",
+      "encode messages in UTF-8")
+def rule_answers(server: ServerUnderTest) -> Faults:
     for answer in server.seen:
-        error, result = answer.response.get("error"), answer.result
-        code = answer.error.get("code")
+        result, code = answer.result, answer.error.get("code")
+        is_known = answer.kind in (JSON_TYPE, STREAM_TYPE)
         if "error" in answer.response and not (isinstance(code, int) and isinstance(
                 answer.error.get("message"), str)):
-            yield "error-shape", f"is {shorten(error)}"
+            yield "error-shape", f"is {shorten(answer.response['error'])}"
         if isinstance(code, int) and (-32099 <= code <= -32020 and code not in MODERN_ERRORS
                                       or code in (-32002, -32042)):
             yield "error-codes", f"{code} is used"
         if result is not None and not isinstance(result.get("resultType"), str):
             yield "result-type", f"is missing in {shorten(result)}"
-        if result is not None and answer.kind not in (JSON_TYPE, STREAM_TYPE):
+        if result is not None and not is_known:
             yield "answer-type", f"is of type {shorten(answer.kind or 'none')}"
         try:
-            if answer.kind in (JSON_TYPE, STREAM_TYPE):
-                answer.body.decode("utf-8")
+            answer.body.decode("utf-8" if is_known else "latin-1")
         except UnicodeDecodeError:
             yield "utf-8", f"{shorten(answer.body)} is no UTF-8"
-
-
-UNKNOWN_EVERYWHERE = {"headers": {HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION},
-                      "meta": {META_PROTOCOL_VERSION: UNKNOWN_VERSION}}
-_HTTP = "basic/transports/streamable-http, "
-_CHECKED, _EARLIER = _HTTP + "Server Validation", _HTTP + "Earlier Streamable HTTP Revisions"
-_CASE, _RECEIVING = _HTTP + "Case Sensitivity", _HTTP + "Receiving Messages"
-_OLD = "basic/transports, "
-_POSTING, _OLD_SESSION = _OLD + "Sending Messages to the Server", _OLD + "Session Management"
-_NEW_POSTING, _OLD_GET = _HTTP + "Sending Messages", _OLD + "Listening for Messages from the Server"
-_LEFT_OUT = "clients leave such an item out"
-
-# In the order in which they are tried; what looks at all answers comes last.
-RULES = (
-    Rule("discover", "MUST", "", "server/discover, Response", rule_opening, "server/discover",
-         "answer it with supportedVersions and capabilities"),
-    Rule("server-info", "SHOULD", "", "basic, _meta", rule_opening, f"_meta[{META_SERVER_INFO!r}]",
-         "put name and version there"),
-    Rule("initialize", "MUST", "basic/lifecycle, Initialization", "", rule_opening, "initialize",
-         "answer with protocolVersion, capabilities and serverInfo"),
-    Rule("initialize-unknown", "MUST", "basic/lifecycle, Version Negotiation", "",
-         rule_initialize_unknown, f"initialize for {UNKNOWN_VERSION}",
-         "answer with the latest version that is supported"),
-    Rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", "", rule_ping, "ping",
-         "answer it with an empty result"),
-    Rule("lists-answer", "MUST", "basic/lifecycle, Capability Negotiation",
-         "server/tools, Capabilities", rule_opening, "the capabilities",
-         "answer the list of all that is declared"),
-    # A server for old clients may take it for 2025-03-26, which has no server/discover.
-    Rule("version-missing", "MUST", "", _CHECKED,
-         changed(REFUSED, headers={HEADER_PROTOCOL_VERSION: None})),
-    Rule("version-mismatch", "MUST", "", _CHECKED, changed(
-        400, HEADER_MISMATCH, headers={HEADER_PROTOCOL_VERSION: LATEST_LEGACY_VERSION})),
-    Rule("version-repeated", "MUST", "", _CHECKED, changed(400, HEADER_MISMATCH, headers={
-        HEADER_PROTOCOL_VERSION: [LATEST_MODERN_VERSION, LATEST_LEGACY_VERSION]})),
-    Rule("version-unknown", "MUST", "", _HTTP + "Protocol Version Header",
-         changed(400, UNSUPPORTED_VERSION, **UNKNOWN_EVERYWHERE), f"version {UNKNOWN_VERSION}"),
-    Rule("version-list", "MUST", "", "basic/versioning, Protocol Version Negotiation",
-         rule_version_list, f"the error for version {UNKNOWN_VERSION}",
-         "list the supported versions in data.supported"),
-    Rule("version-header", "MUST", _OLD + "Protocol Version Header", "",
-         changed(400, headers={HEADER_PROTOCOL_VERSION: UNKNOWN_VERSION}), since="2025-06-18"),
-    Rule("version-assumed", "SHOULD", _OLD + "Protocol Version Header", "",
-         changed(headers={HEADER_PROTOCOL_VERSION: None}),
-         hint=f"take the session's version, or {ASSUMED_VERSION}", since="2025-06-18"),
-    Rule("method-missing", "MUST", "", _CHECKED,
-         changed(400, HEADER_MISMATCH, headers={HEADER_METHOD: None})),
-    Rule("method-mismatch", "MUST", "", _CHECKED,
-         changed(400, HEADER_MISMATCH, headers={HEADER_METHOD: "tools/list"})),
-    Rule("method-case", "MUST", "", _CASE,
-         changed(400, HEADER_MISMATCH, headers={HEADER_METHOD: "SERVER/DISCOVER"})),
-    Rule("header-names", "MUST", "", _CASE, changed(headers={
-        HEADER_METHOD: None, HEADER_METHOD.lower(): "server/discover"}),
-         "a request with mcp-method in lower case", "compare names case-insensitively"),
-    Rule("meta-missing", "MUST", "", "basic, _meta", rule_meta_missing, "a request without _meta",
-         "answer it with HTTP 400 and error -32602"),
-    Rule("capabilities-missing", "MUST", "", "basic, _meta",
-         changed(400, INVALID_PARAMS, meta={META_CLIENT_CAPABILITIES: None})),
-    Rule("session-ignored", "SHOULD", "", _EARLIER,
-         changed(headers={HEADER_SESSION_ID: "no-such-session"}), hint="ignore the header"),
-    Rule("id-echo", "MUST", "basic, Responses", "basic, Responses", rule_id_echo, "the id",
-         "answer with the same id, of the same type"),
-    Rule("id-null", "MUST", "basic, Requests", "basic, Requests", changed(REFUSED, id=None)),
-    Rule("method-unknown", "MUST", "basic, Messages", _HTTP + "Protocol Version Header",
-         rule_method_unknown, f"the method {UNKNOWN_METHOD}", "answer with -32601"),
-    Rule("error-id", "MUST", "basic, Responses", "basic, Error Responses", rule_method_unknown,
-         "the error for an unknown method", "answer with the id of the request"),
-    Rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", "OWASP ASVS 1.2.1", rule_error_escaping,
-         "the method <b>probe</b>", "escape what goes into a page"),
-    Rule("bad-json", "MUST", "basic, Messages", "basic, Messages", rule_bad_json,
-         "a body that is no JSON", "refuse it with 400 and -32700"),
-    Rule("batch", "MUST", "basic, Messages", "basic, Messages", rule_batch,
-         "a batch of two requests", "refuse it with 400 and -32600", "2025-06-18"),
-    Rule("notification", "MUST", _POSTING, _NEW_POSTING,
-         accepts(build_notification("notifications/probe")), "a notification",
-         "answer 202 without a body"),
-    Rule("response", "MUST", _POSTING, "", accepts(build_result("no-such-request", {})),
-         "a response to no request", "answer 202 without a body"),
-    Rule("accept-case", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
-         changed(headers={"Accept": "Text/Event-Stream;q=0.5, Application/JSON;q=0.9"}),
-         hint="compare media types case-insensitively, without parameters"),
-    Rule("content-type-charset", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
-         changed(headers={"Content-Type": "application/json; charset=utf-8"}),
-         hint="look at the media type without its parameters"),
-    Rule("origin", "MUST", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
-         changed(403, headers={"Origin": FOREIGN_ORIGIN}),
-         hint="refuse origins that are not allowed with 403, against DNS rebinding",
-         since="2025-11-25"),
-    Rule("preflight", "SHOULD", _OLD + "Security Warning", _HTTP + "Security & Endpoint",
-         rule_preflight, f"a preflight from a page of {FOREIGN_ORIGIN}",
-         "allow only the origins that may call", "2025-11-25"),
-    Rule("host", "SHOULD", "RFC 9110 7.4", "RFC 9110 7.4", rule_host,
-         "a request for the host mcpkit-probe.invalid",
-         "refuse hosts that are not this server with 421, against DNS rebinding"),
-    Rule("get", "MUST", _OLD_GET, "", rule_get, "a GET", "answer with 405 if there is no stream"),
-    Rule("get-responses", "MUST", _OLD_GET, "", rule_get, "the stream of a GET",
-         "send responses on the stream of the request"),
-    Rule("get-refused", "SHOULD", "", _EARLIER, rule_get, "a GET", "answer with 405"),
-    Rule("last-event-id", "SHOULD", "", _EARLIER, changed(headers={"Last-Event-ID": "probe"})),
-    Rule("session-id", "MUST", _OLD_SESSION, "", rule_session, "the session ID",
-         "use visible ASCII characters only"),
-    Rule("session-missing", "SHOULD", _OLD_SESSION, "", rule_session,
-         "a request without the session ID", "refuse it with 400"),
-    Rule("session-unknown", "SHOULD", _OLD_SESSION, "", rule_session,
-         "a request of an unknown session", "refuse it with 404"),
-    Rule("session-ended", "MUST", _OLD_SESSION, "", rule_session_ended,
-         "a request of a session that was ended", "refuse it with 404"),
-    Rule("listen", "MUST", "", "basic/patterns/subscriptions, Acknowledgment", rule_listening,
-         "subscriptions/listen",
-         "send notifications/subscriptions/acknowledged first, with the subscription's id"),
-    Rule("listen-open", "SHOULD", "", "basic/patterns/subscriptions, Graceful Closure",
-         rule_listening, "the stream of subscriptions/listen",
-         "keep it open, or send a response before it ends"),
-    Rule("pages-end", "SHOULD", "server/utilities/pagination", "server/utilities/pagination",
-         rule_pages, "a list", "leave nextCursor out on the last page"),
-    Rule("cursor-invalid", "SHOULD", "server/utilities/pagination, Error Handling",
-         "server/utilities/pagination, Error Handling", rule_cursor, "an unknown cursor",
-         "answer with -32602"),
-    Rule("cache-hints", "MUST", "", "server/utilities/caching, Cacheable Results", rule_caching,
-         "a cacheable result:", "give ttlMs (0 or more) and cacheScope"),
-    Rule("cache-scopes", "MUST", "", "server/utilities/caching, Interaction with Pagination",
-         rule_caching, "the cacheScope of the pages of one list:", "use one for all pages"),
-    Rule("list-order", "SHOULD", "", "server/tools, Capabilities", rule_list_order,
-         "the order of the tools", "list them in the same order each time"),
-    Rule("resources", "MUST", "server/resources, Resource", "server/resources, Resource",
-         has_members("resources", "uri", "name"),
-         "a resource has a uri, with a scheme, and a name, but", _LEFT_OUT),
-    Rule("prompts", "MUST", "server/prompts, Prompt", "server/prompts, Prompt",
-         has_members("prompts", "name"), "a prompt has a name, but", _LEFT_OUT),
-    Rule("tool-names", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names", rule_tools,
-         "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but",
-         "some clients take no other characters", "2025-11-25"),
-    Rule("tool-names-unique", "SHOULD", "server/tools, Tool Names", "server/tools, Tool Names",
-         rule_tools, "the tools' names are unique, but", "rename one of the tools", "2025-11-25"),
-    Rule("tool-schemas", "MUST", "server/tools, Tool", "server/tools, Tool", rule_tools,
-         "a tool's schemas are JSON Schemas, but", _LEFT_OUT),
-    Rule("header-parameters", "MUST", "", _HTTP + "Schema Extension", rule_tools,
-         "an x-mcp-header names one plain parameter, but", _LEFT_OUT),
-    Rule("schema-references", "SHOULD", "", "basic, $ref Resolution", rule_tools,
-         "a $ref does not lead to the network, but", "put the schema into $defs"),
-    Rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", rule_streams, "a stream",
-         "begin each line with data:, event:, id:, retry: or a colon, and end each event with a "
-         "blank line"),
-    Rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", rule_streams, "a stream",
-         "write it in digits: milliseconds"),
-    Rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", "", rule_streams,
-         "an event's id is unique in its session, but one stream or another",
-         "count on over all streams of a session"),
-    Rule("stream-messages", "MUST", _POSTING, _RECEIVING, rule_streams, "an event of a stream",
-         "send one JSON-RPC message an event"),
-    Rule("stream-requests", "MUST", "", _RECEIVING, rule_streams, "a stream",
-         "ask by a result of type input_required"),
-    Rule("stream-logs", "MUST", "", "server/utilities/logging", rule_streams,
-         "a stream for which no logs were asked", f"log only if _meta has {META_LOG_LEVEL}"),
-    Rule("stream-ends", "SHOULD", _POSTING, _RECEIVING, rule_streams, "a stream",
-         "end it with the response"),
-    Rule("stream-buffering", "SHOULD", "", _RECEIVING, rule_streams,
-         "X-Accel-Buffering: no: a stream", "tell proxies not to buffer"),
-    Rule("answer-type", "MUST", _POSTING, _NEW_POSTING, rule_answers, "the answer",
-         f"send {JSON_TYPE} or {STREAM_TYPE}"),
-    Rule("result-type", "MUST", "", "basic, Result Responses", rule_answers, "resultType",
-         'put "resultType": "complete" into each result'),
-    Rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses", rule_answers,
-         "an error", "give a code (an integer) and a message (a text)"),
-    Rule("error-codes", "MUST", "", "basic, Error Codes", rule_answers,
-         "a code that the protocol reserves:",
-         "use the defined codes, or some outside -32768 to -32000"),
-    Rule("utf-8", "MUST", "basic/transports", "basic/transports, Messages", rule_answers,
-         "an answer:", "encode messages in UTF-8"),
-)
 
 
 def judge_server(server: ServerUnderTest) -> Iterator[Finding]:
     """Yield the outcome of every rule of an era, from its opening to its end."""
     try:
         server.open_session()
-        for rule in RULES:
-            if rule.legacy if server.era == "legacy" else rule.modern:
-                yield rule.judge(server)
+        for row in RULES:
+            if row.legacy if server.era == "legacy" else row.modern:
+                yield row.judge(server)
         server.close_session()
     except Inapplicable as reason:
         yield Finding("deep", "note", f"not every rule was tried: {reason}", era=server.era)
