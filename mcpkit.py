@@ -1133,7 +1133,7 @@ def compile_schema(schema: Any, is_foreign: bool = False) -> CompiledSchema:
 def check_schema(schema: Any, draft: Optional[str] = None) -> None:
     """Raise SchemaError unless a schema has the form that its meta-schema asks for.
 
-    compile_schema finds out where references lead and whether patterns can be used.
+    References and patterns are checked by compile_schema.
     """
     faults = _compile_meta_schema(draft or _find_draft(schema))[1].errors(schema)
     if faults:
@@ -1624,7 +1624,7 @@ class _SchemaDocument:
         self.bases: Dict[int, str] = {}          # id of a schema to the resource it lies in
         # id of a schema: its base, what it costs, whether it asks what was seen, and its tests
         self.rows: Dict[int, Tuple[str, int, bool, list]] = {}
-        self._pending: list = []                 # schemas whose rows are not built yet
+        self._pending: list = []                 # schemas without rows so far
         self.add(root, "")
         try:
             while self._pending:
@@ -1712,15 +1712,15 @@ class _SchemaDocument:
         try:
             if len(pattern) > MAX_PATTERN_CHARS:
                 raise ValueError("it is too long")
-            spelled = _spell_pattern(pattern)
-            find = re.compile(spelled, re.ASCII).search
+            translated = _translate_pattern(pattern)
+            find = re.compile(translated, re.ASCII).search
         except (re.error, ValueError, OverflowError, RecursionError) as error:
             raise SchemaError(f"the pattern {_format_seen(pattern)} cannot be used: "
                               f"{error}") from None
 
         def search(run: _SchemaRun, text: str) -> Any:
-            run.spend(len(spelled) if self.is_foreign else 1)
-            steps = _count_steps(spelled, len(text)) if self.is_foreign else 0
+            run.spend(len(translated) if self.is_foreign else 1)
+            steps = _count_steps(translated, len(text)) if self.is_foreign else 0
             if steps > MAX_SCHEMA_STEPS:
                 return True
             run.spend(int(steps))
@@ -1739,17 +1739,17 @@ def _resolve(base: str, reference: str) -> str:
         raise SchemaError(f"{_format_seen(reference)} is no URI reference") from None
 
 
-# ---- patterns: the regular expressions of ECMA-262, spelled as Python spells them
+# ---- patterns: the regular expressions of ECMA-262, written as Python writes them
 
 _SETS = r"\\[dDwWsS]|\\[pP]\{[^}\\]+\}"
-_ESCAPES = (                           # the first is one character, spelled as two surrogates
+_ESCAPES = (                           # the first is one character, written as two surrogates
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]+\}|\\x[0-9a-fA-F]{2}|\\c[A-Za-z]|\\k<[^>\\]+>|\\.")
 _PATTERN_TOKEN = (
     rf"(?s){_SETS}|{_ESCAPES}|\[(?:[^\\\]]|\\.)*\]?|[$.]|\(\?<(?![=!])"
     r"|\(\?(?![:=!<])|\{,|(?:[*+?]|\{\d+(?:,\d*)?\})\+")     # to Python alone these mean something
 _MEMBER_TOKEN = rf"(?s)(?:{_SETS})-?|{_ESCAPES}|^-|--|[\[&|~]"
-_SPELLINGS = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\B": r"(?!\b)", "(?<": "(?P<"}
+_TRANSLATIONS = {"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", r"\B": r"(?!\b)", "(?<": "(?P<"}
 _SPACES = r"\t-\r \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _NO_SPACES = (r"\x00-\x08\x0e-\x1f!-\x9f\xa1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e"
               r"\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\U0010ffff")
@@ -1758,29 +1758,29 @@ _LETTERS = {**dict.fromkeys((r"\p{L}", r"\p{Letter}"), r"(?u:[^\W\d_])"),
             **dict.fromkeys((r"\P{L}", r"\P{Letter}"), r"(?u:[\W\d_])")}
 
 
-def _spell_pattern(pattern: str) -> str:
-    """Return a pattern spelled for re and re.ASCII; ValueError if that cannot be done."""
-    def spell(match: re.Match) -> str:
+def _translate_pattern(pattern: str) -> str:
+    """Return a pattern as re wants it, with re.ASCII; ValueError if that cannot be done."""
+    def translate(match: re.Match) -> str:
         token = match[0]
-        if token in _SPELLINGS or token in _LETTERS:
-            return _SPELLINGS.get(token) or _LETTERS[token]
+        if token in _TRANSLATIONS or token in _LETTERS:
+            return _TRANSLATIONS.get(token) or _LETTERS[token]
         if token[0] == "[":
-            return _spell_class(token)
+            return _translate_class(token)
         if token[0] != "\\":
             raise ValueError(f"ECMA-262 has no {token}")
-        return _spell_escape(token, "[{}]")
-    return re.sub(_PATTERN_TOKEN, spell, pattern)
+        return _translate_escape(token, "[{}]")
+    return re.sub(_PATTERN_TOKEN, translate, pattern)
 
 
-def _spell_class(token: str) -> str:
+def _translate_class(token: str) -> str:
     """Return a class in brackets; Python warns of what may come to mean operations on sets."""
-    def spell(match: re.Match) -> str:
+    def translate(match: re.Match) -> str:
         member = match[0]
         if member[0] != "\\":
             return member[:-1] + "\\" + member[-1]
         if member[-1] == "-" and len(member) > 2:      # after a whole set it begins no range
-            return _spell_escape(member[:-1], "{}") + r"\-"
-        return _spell_escape(member, "{}")
+            return _translate_escape(member[:-1], "{}") + r"\-"
+        return _translate_escape(member, "{}")
 
     opening = "[^" if token.startswith("[^") else "["
     if not token.endswith("]"):
@@ -1788,10 +1788,10 @@ def _spell_class(token: str) -> str:
     members = token[len(opening):-1]
     if not members:                                    # Python would take the ] for one
         return "(?!)" if opening == "[" else r"[\x00-\U0010ffff]"
-    return opening + re.sub(_MEMBER_TOKEN, spell, members) + "]"
+    return opening + re.sub(_MEMBER_TOKEN, translate, members) + "]"
 
 
-def _spell_escape(token: str, form: str) -> str:
+def _translate_escape(token: str, form: str) -> str:
     """Return an escape; `form` has the place of the members that stand for a set."""
     kind, is_long = token[1], len(token) > 2
     if kind in "sS":
@@ -2075,7 +2075,7 @@ def _expect(kind: type, value: Any) -> Any:
 def _adapt_scalar(plan: _Plan, kind: type) -> Adapter:
     def load(value: Any) -> Any:
         if kind is int and type(value) is float and value.is_integer():
-            return int(value)                # JSON does not tell 3.0 from 3, but range() does
+            return int(value)                # 3.0 and 3 are one in JSON, but not for range()
         return value if kind is float and type(value) is int else _expect(kind, value)
 
     return Adapter({"type": _SCALARS[kind]}, load, kind is not int)
@@ -2195,7 +2195,7 @@ def _adapt_record(plan: _Plan, cls: Any) -> Adapter:
         schema, members = _adapt_members(plan, _list_fields(plan, cls))
         make = dict if issubclass(cls, dict) else cls    # a TypedDict is a dict once it is made
         required = frozenset(schema.get("required", ()))
-        # Scalars first: they tell the classes of a union apart before any nesting is looked into,
+        # Scalars first: they distinguish the classes of a union before any nesting is looked into,
         # which would otherwise be searched again for each class at each depth.
         order = sorted(members, key=lambda name: (
             members[name].schema.get("type") not in _SCALARS.values()))
@@ -2257,7 +2257,7 @@ def _list_fields(plan: _Plan, cls: Any) -> List[_Field]:
             if field.init or plan.content_types]     # one that __init__ does not take only goes out
 
 
-# ---- classes whose values travel as text
+# ---- classes with values that travel as text
 
 _DURATION = (r"(?a)([+-]?)P(?=.)(?:(\d+)W)?(?:(\d+)D)?"
              r"(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")

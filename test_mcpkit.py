@@ -1108,7 +1108,7 @@ SCHEMA_FAULTS = {
         '(root): must have the property "a", but is {}']),
     "a member too many": ({"properties": {"a": {}, "c": {}}, "additionalProperties": False},
                           {"b": 1}, ["/b: must be absent (known here: a, c), but is 1"]),
-    "a member where none is known": ({"additionalProperties": False}, {"b": 1}, [
+    "a member if none is known": ({"additionalProperties": False}, {"b": 1}, [
         "/b: must be absent (known here: none), but is 1"]),
     "deep inside": ({"properties": {"a": {"items": {"minimum": 3}}}}, {"a": [3, 2]}, [
         "/a/1: must be at least 3, but is 2"]),
@@ -1464,7 +1464,8 @@ TYPES = {
     "an int that is no str": (Union[str, Level], {"anyOf": [TEXT, {**INT, "enum": [1, 2]}]},
                               2, Level.HIGH),
     "the first that fits": (Union[int, Color], {"anyOf": [INT, RED_BLUE]}, "red", Color.RED),
-    "told apart by members": (Union[Place, Point], {"anyOf": [PLACE, POINT]}, {"x": 1}, Point(1)),
+    "the class with such members": (Union[Place, Point], {"anyOf": [PLACE, POINT]}, {"x": 1},
+                                    Point(1)),
     "true is no int": (Union[int, bool], {"type": ["integer", "boolean"]}, True, True),
     "a day or a word": (Union[datetime.date, str], {"anyOf": [text_of("date"), TEXT]},
                         "soon", "soon"),
