@@ -16748,7 +16748,7 @@ class MockService(ReplyService):
 def build_spoiler(exchanges: Sequence[Exchange], names: Sequence[str], rate: Optional[float],
                   seed: Optional[int], log: Callable[[str], None],
                   is_stdio: bool = False) -> Spoiler:
-    """Return what answers as exchanges say, or as the pong server, with the faults of some names."""
+    """Return what answers as exchanges say, or as the pong server, with some faults by name."""
     faults = find_faults(names, is_stdio)
     if rate is not None and not faults:
         where = ("both", "stdio" if is_stdio else "HTTP")
@@ -16774,7 +16774,8 @@ def open_mock(exchanges: Sequence[Exchange] = (), faults: Sequence[str] = (),
     are names that `mcpkit mock --list-faults` explains: all of them spoil each answer or, at a
     `rate` from 0 to 1, one of them now and then, which `seed` determines. `log(text)` gets a line
     for each request that was never recorded. Use it as a context manager; its `url` is where it is
-    reached. Raises UsageError for an unknown fault, TransportError when the address cannot be bound.
+    reached. Raises UsageError for an unknown fault, TransportError when the address cannot be
+    bound.
     """
     return MockService(build_spoiler(exchanges, faults, rate, seed, log), host, port,
                        find_mock_path(exchanges))
