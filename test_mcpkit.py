@@ -6672,35 +6672,6 @@ def test_a_child_that_stops_reading_ends_the_wait_and_is_ended(monkeypatch):
 # =============================================================================================
 # 18. PROBE
 # =============================================================================================
-REFUSED = {                         # status, headers, body: what it means, what to do
-    "a session lost": (404, {}, "Session not found", "does not know the session", "same one"),
-    "a session missing": (400, {}, "Bad Request: Missing session ID", "wants a session", "always"),
-    "TLS at nginx": (400, {}, "The plain HTTP request was sent to HTTPS port", "TLS", "https://"),
-    "Cloudflare's doubts": (403, {"cf-mitigated": "challenge"}, "<title>Just a moment...</title>",
-                            "Cloudflare wants proof of a person (Just a moment...)", "bot rules"),
-    "a scope": (403, {"www-authenticate": 'Bearer error="insufficient_scope"'}, "", "lacks a scope",
-                "log in again"),
-    "an Origin": (403, {}, "Invalid Origin header", "the Origin", "allow it"),
-    "a Host": (421, {}, "Invalid Host header", "does not answer to this host name", "allow"),
-    "Express": (404, {}, "<pre>Cannot POST /x</pre>", "no route", "/mcp"),
-    "patience": (429, {"retry-after": "30"}, "", "too many requests (retry-after: 30)", "after 30"),
-    "JSON of their own": (418, {}, '{"error": {"message": "tea only"}}', "no success (tea only)",
-                          "words"),
-    "an unknown 5xx": (599, {}, "", "the server failed", "log"),
-    "413": (413, {}, "", "size", "nginx"), "406": (406, {}, "", "Accept", "proxy"),
-}
-
-
-@cases(REFUSED)
-def test_a_refusal_is_explained_from_its_status_headers_and_words(case):
-    status, headers, body, message, hint = case
-    lines = [f"{name}: {value}" for name, value in headers.items()]
-    with Peer(lambda asked: http_answer(body.encode(), f"{status} No", "text/plain", *lines)) as peer:
-        headline = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)["headline"]
-    assert message in headline["message"] and hint in headline["hint"]
-    assert "{seen}" not in headline["hint"]
-
-
 def find_check(report, name):
     """Return the first check of a report whose id ends in a name."""
     return next(check for check in report["checks"] if check["id"].endswith(name))
@@ -6764,61 +6735,85 @@ def test_a_server_of_one_era_passes_and_the_other_is_a_note():
 
 
 CHALLENGE = 'WWW-Authenticate: Bearer resource_metadata="http://127.0.0.1:1/prm"'
-FAILING = {                       # what is answered: the verdict, the layer, words of the headline
-    "405 to everything": (http_answer(b"", "405 Method Not Allowed", "text/plain", "Allow: GET"),
-                          "fail", "http", "takes no POST, so it is no MCP endpoint (Allow: GET)"),
-    "404 to everything": (http_answer(b"", "404 Not Found"), "fail", "http", "nothing at this path"),
+def refusal(status, body=b"", *headers):
+    return http_answer(body, status, "text/plain", *headers)
+
+
+FAILING = {     # what is answered to all: the verdict, the layer, words of the headline and its hint
+    "405 to everything": (refusal("405 Method Not Allowed", b"", "Allow: GET"), "fail", "http",
+                          "takes no POST, so it is no MCP endpoint (Allow: GET)", "/mcp"),
+    "404 to everything": (refusal("404 Not Found"), "fail", "http", "nothing at this path", "/mcp"),
     "a version refused": (error_answer(-32600, "400 Bad Request", None, "Unsupported "
-                                       "MCP-Protocol-Version"), "fail", "handshake", "Unsupported"),
-    "an error in a 200": (error_answer(-32601), "fail", "handshake", "inside a 200"),
-    "401 with resource_metadata": (http_answer(b"", "401 Unauthorized", "text/plain", CHALLENGE),
-                                   "partial", "authorization", "the server is there and wants"),
+                                       "MCP-Protocol-Version"), "fail", "handshake", "Unsupported",
+                          "revisions"),
+    "an error in a 200": (error_answer(-32601), "fail", "handshake", "inside a 200", "its log"),
+    "401 with resource_metadata": (refusal("401 Unauthorized", b"", CHALLENGE), "partial",
+                                   "authorization", "the server is there and wants", "Bearer"),
     "401 with a challenge and a JSON-RPC error": (http_answer(
         {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no token"}},
         "401 Unauthorized", "application/json", CHALLENGE),
-        "partial", "authorization", "the server is there and wants a token"),
-    "401 with another challenge": (http_answer(
-        b"", "401 Unauthorized", "text/plain", "WWW-Authenticate: Negotiate"),
-        "partial", "authorization", "but names no resource_metadata (www-authenticate: Negotiate)"),
-    "401 with nothing": (http_answer(b"<p>no", "401 Unauthorized", "text/html"),
-                         "fail", "authorization", "does not say how to be let in"),
+        "partial", "authorization", "the server is there and wants a token", "Bearer"),
+    "401 with another challenge": (
+        refusal("401 Unauthorized", b"", "WWW-Authenticate: Negotiate"), "partial", "authorization",
+        "but names no resource_metadata (www-authenticate: Negotiate)", "--header"),
+    "401 with nothing": (http_answer(b"<p>no", "401 Unauthorized", "text/html"), "fail",
+                         "authorization", "does not say how to be let in", "ask whoever runs it"),
     "C28 a login page": (http_answer(b"<html><title>Sign in\x1b[2J</title>", "200 OK", "text/html"),
-                         "fail", "content", r"titled 'Sign in\x1b[2J', not MCP"),
-    "C125 200 to everything": (http_answer(b"ok", "200 OK", "text/plain"),
-                               "fail", "content", "text/plain, but no JSON-RPC answer: ok"),
+                         "fail", "content", r"titled 'Sign in\x1b[2J', not MCP",
+                         "a login page, a captive portal, or the wrong path"),
+    "C125 200 to everything": (http_answer(b"ok", "200 OK", "text/plain"), "fail", "content",
+                               "text/plain, but no JSON-RPC answer: ok", "an MCP endpoint?"),
     "a captive portal": (http_answer(b"", "511 Network Authentication Required", "text/html"),
-                         "fail", "http", "the network wants you to log in first"),
-    "a captive portal's redirect": (http_answer(
-        b"", "302 Found", "text/html", "Location: https://portal.example/login?to=x"),
-        "fail", "http", "a login page stands in front of the server (Location: https://portal"),
-    "a redirect": (http_answer(b"", "301 Moved", "text/plain", "Location: https://x/mcp"),
-                   "fail", "http", "the endpoint has moved (location: https://x/mcp)"),
-    "502": (http_answer(b"", "502 Bad Gateway", "text/plain", "Server: nginx"),
-            "fail", "http", "nginx is there, but cannot reach the server behind it"),
-    "C125 an SSH port": (b"SSH-2.0-OpenSSH_9.2\r\n", "unreachable", "http", "an SSH server"),
-    "a TLS alert": (b"\x15\x03\x03\x00\x02\x02\x46", "unreachable", "tls", "speaks TLS, not plain HTTP"),
-    "a closed connection": (b"", "unreachable", "http", "closed the connection without an answer"),
-    "C125 a stream without end": (stay_open(b": x\n\n"), "unreachable", "content",
-                                  "headers received (HTTP 200), then 5 bytes without an answer"),
-    "C125 an endless stream": ([*stream_answer(), *[b"data: " + b"x" * 65536 + b"\n"] * 40],
-                               "fail", "content", "larger than 1,000,000 bytes"),
+                         "fail", "http", "the network wants you to log in first", "browser"),
+    "a captive portal's redirect": (
+        refusal("302 Found", b"", "Location: https://portal.example/login?to=x"), "fail", "http",
+        "a login page stands in front of the server (Location: https://portal", "single sign-on"),
+    "a redirect": (refusal("301 Moved", b"", "Location: https://x/mcp"), "fail", "http",
+                   "the endpoint has moved (location: https://x/mcp)", "Location"),
+    "502": (refusal("502 Bad Gateway", b"", "Server: nginx"), "fail", "http",
+            "nginx is there, but cannot reach the server behind it", "start the server"),
+    "C125 an SSH port": (b"SSH-2.0-OpenSSH_9.2\r\n", "unreachable", "http", "an SSH server",
+                         "another program"),
+    "a TLS alert": (b"\x15\x03\x03\x00\x02\x02\x46", "unreachable", "tls",
+                    "speaks TLS, not plain HTTP", "https://"),
+    "a closed connection": (b"", "unreachable", "http", "closed the connection without an answer",
+                            "log"),
+    "C125 a stream without end": (stay_open(b": x\n\n"), "unreachable", "content", "headers received "
+                                  "(HTTP 200), then 5 bytes without an answer", "--timeout"),
+    "C125 an endless stream": ([*stream_answer(), *[b"data: " + b"x" * 65536 + b"\n"] * 40], "fail",
+                               "content", "larger than 1,000,000 bytes", "--max-bytes"),
     "C125 an answer without end": ([http_answer(b"x")[:-1].replace(
         b"Length: 1", b"Length: 99999999"), *[b"x" * 65536] * 40],
-        "fail", "content", "larger than 1,000,000 bytes"),
+        "fail", "content", "larger than 1,000,000 bytes", "--max-bytes"),
     "an answer one byte over the limit": (http_answer(b"x" * 1_000_001), "fail", "content",
-                                          "larger than 1,000,000 bytes"),
+                                          "larger than 1,000,000 bytes", "--max-bytes"),
     "C125 a gzip bomb": (http_answer(gzip.compress(b" " * 20_000_000, 1), "200 OK",
                                      "application/json", "Content-Encoding: gzip"),
-                         "fail", "content", ""),
+                         "fail", "content", "", ""),
+    "a session lost": (refusal("404 No", b"Session not found"), "fail", "session",
+                       "does not know the session", "same one"),
+    "a session missing": (refusal("400 No", b"Bad Request: Missing session ID"), "fail", "session",
+                          "wants a session", "always"),
+    "TLS at nginx": (refusal("400 No", b"The plain HTTP request was sent to HTTPS port"), "fail",
+                     "tls", "TLS", "https://"),
+    "Cloudflare's doubts": (
+        refusal("403 No", b"<title>Just a moment...</title>", "cf-mitigated: challenge"), "fail",
+        "http", "Cloudflare wants proof of a person (Just a moment...)", "bot rules"),
+    "a scope": (refusal("403 No", b"", 'WWW-Authenticate: Bearer error="insufficient_scope"'), "fail",
+                "http", "lacks a scope", "log in again"),
+    "an Origin": (refusal("403 No", b"Invalid Origin header"), "fail", "http", "the Origin",
+                  "allow it"),
+    "a Host": (refusal("421 No", b"Invalid Host header"), "fail", "http",
+               "does not answer to this host name", "allow"),
+    "Express": (refusal("404 No", b"<pre>Cannot POST /x</pre>"), "fail", "http", "no route", "/mcp"),
+    "patience": (refusal("429 No", b"", "Retry-After: 30"), "fail", "http",
+                 "too many requests (retry-after: 30)", "after 30 (its Retry-After"),
+    "JSON of their own": (refusal("418 No", b'{"error": {"message": "tea only"}}'), "fail", "http",
+                          "no success (tea only)", "words"),
+    "an unknown 5xx": (refusal("599 No"), "fail", "http", "the server failed", "log"),
+    "413": (refusal("413 No"), "fail", "http", "size", "nginx"),
+    "406": (refusal("406 No"), "fail", "http", "Accept", "proxy"),
 }
-
-
-def test_c28_a_login_page_is_shown_by_its_title_with_what_may_be_the_cause():
-    with Peer(lambda asked: FAILING["C28 a login page"][0]) as peer:
-        check = find_check(mcpkit.probe(peer.url), "content")
-    assert check["message"] == (
-        r"HTTP 200 with a web page titled 'Sign in\x1b[2J', not MCP")
-    assert check["hint"].startswith("a login page, a captive portal, or the wrong path")
 
 
 def test_a_list_over_64_kib_is_noted_and_bad_tools_are_named():
@@ -6861,12 +6856,13 @@ def test_a_stdio_server_is_probed_too():
 
 @cases(FAILING)
 def test_a_server_that_does_not_work_gets_a_headline_that_names_what_was_seen(case):
-    answer, verdict, layer, words = case
+    answer, verdict, layer, words, hint = case
     with Peer(lambda asked: answer) as peer:
         report = mcpkit.probe(peer.url, timeout=1.5, max_bytes=1_000_000)
     headline, last = report["headline"], report["layers"][-1]
     assert (report["verdict"], headline["layer"]) == (verdict, layer)
-    assert words.lower() in headline["message"].lower() and headline["hint"]
+    assert words.lower() in headline["message"].lower()
+    assert headline["hint"] and hint in headline["hint"]
     assert (last["name"], last["message"]) == (layer, headline["message"])
     assert [seen["status"] for seen in report["layers"][:-1]] == ["ok"] * (
         len(report["layers"]) - 1)
@@ -6947,47 +6943,35 @@ def test_the_decision_on_a_proxy_is_told(case, monkeypatch):
     assert layers[-1]["name"] in ("tcp", "proxy") and layers[-1]["status"] == "fail"
 
 
-TLS_HEADLINES = {                   # certificate, authority that is trusted: what is said, what to do
-    "C68 self-signed": ("alone", None, "is self-signed by CN=alone", "--cacert"),
-    "C68 an unknown authority": ("good", None, "issued by CN=Test CA, O=Tests, which is not in",
-                                 "--cacert"),
-    "C68 expired": ("expired", "ca", "has expired on 2020-02-01", "renewed"),
-    "C68 another name": ("other", "ca", "is for other.example, more.example, not for 127.0.0.1",
-                         "use a name"),
+CERTIFICATES = {       # certificate, authority that is trusted: the status of the layer, its words
+    "C68 self-signed": ("alone", None, "fail", "is self-signed by CN=alone"),
+    "C68 an unknown authority": ("good", None, "fail",
+                                 "issued by CN=Test CA, O=Tests, which is not in"),
+    "C68 expired": ("expired", "ca", "fail", "has expired on 2020-02-01"),
+    "C68 another name": ("other", "ca", "fail",
+                         "is for other.example, more.example, not for 127.0.0.1"),
+    "one that is trusted": ("good", "ca", "ok", ", for 127.0.0.1, localhost, issued by CN=Test CA, "
+                            "O=Tests, until 20"),
+    "one that is not checked": ("alone", "any", "note", "; not checked"),
 }
 
 
-@cases(TLS_HEADLINES)
-def test_a_certificate_that_is_not_trusted_is_the_headline(certificates, case, monkeypatch):
-    name, trusted, message, hint = case
+@cases(CERTIFICATES)
+def test_the_certificate_is_described_and_the_headline_if_it_is_not_trusted(
+        certificates, case, monkeypatch):
+    name, trusted, status, message = case
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    if trusted is not None:
-        monkeypatch.setenv("SSL_CERT_FILE", certificates.path(trusted + ".pem"))
+    if trusted == "ca":
+        monkeypatch.setenv("SSL_CERT_FILE", certificates.path("ca.pem"))
     with Peer(legacy_peer, tls=certificates.server(name)) as peer:
-        report = mcpkit.probe(peer.url, timeout=WAIT)
-    headline = report["headline"]
-    assert (report["verdict"], headline["layer"]) == ("unreachable", "tls")
-    assert message in headline["message"] and hint in headline["hint"] and peer.asked == []
-
-
-def test_a_certificate_that_is_trusted_is_described(certificates, monkeypatch):
-    monkeypatch.setenv("SSL_CERT_FILE", certificates.path("ca.pem"))
-    with Peer(legacy_peer, tls=certificates.server()) as peer:
-        report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT)
-    (tls,) = [layer for layer in report["layers"] if layer["name"] == "tls"]
-    assert re.fullmatch(r"TLSv1\.\d, for 127\.0\.0\.1, localhost, issued by CN=Test CA, O=Tests, "
-                        r"until \d{4}-\d\d-\d\d", tls["message"]), tls
-    assert tls["status"] == "ok" and report["verdict"] == "partial" and len(peer.asked) == 3
-
-
-def test_a_certificate_that_is_not_checked_is_described_with_a_note(certificates):
-    with Peer(legacy_peer, tls=certificates.server("alone")) as peer:
         report = mcpkit.probe(peer.url, era="legacy", timeout=WAIT,
-                              network=mcpkit.Network(insecure=True))
+                              network=mcpkit.Network(insecure=trusted == "any"))
     (tls,) = [layer for layer in report["layers"] if layer["name"] == "tls"]
-    assert tls["status"] == "note" and tls["message"].endswith("; not checked")
-    assert report["headline"] == {"layer": "tools", "message": "tools/list names no tool",
-                                  "hint": "is something missing in the server's configuration?"}
+    assert tls["status"] == status and message in tls["message"]
+    is_refused = status == "fail"
+    assert report["verdict"] == ("unreachable" if is_refused else "partial")
+    assert report["headline"]["layer"] == ("tls" if is_refused else "tools")
+    assert report["headline"]["hint"] and len(peer.asked) == (0 if is_refused else 3)
 
 
 def test_c68_tls_and_its_absence_are_told_apart(certificates, pong):
