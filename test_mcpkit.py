@@ -14762,7 +14762,7 @@ def start_fuzzed_service():
 
 def fuzz_json(data):
     data = data.replace(b"\n", b" ")
-    value = find_error(functools.partial(json.loads, parse_constant=int), data)
+    value = find_error(lambda: json.loads(data.decode("utf-8"), parse_constant=int))
     for answer in run_stdio(build_fuzzed_server()[0], data + b"\n"):
         error = answer.get("error", {})
         assert error.get("code") in (-32700, -32600, -32601, -32602, None)
@@ -14917,6 +14917,7 @@ FUZZ_TARGETS = {
 
 # What a fuzzer has found, and is right now: (target, bytes). `make fuzz` adds rows.
 FINDINGS = {
+    "UTF-32": ("json", b"1\0\0\0"),
     "a number out of range": ("json", b"1e311"),
     "a stream of nothing": ("stream", b""),
     "a carriage return for a message": ("transcripts", b"> \r"),
