@@ -11813,31 +11813,26 @@ FALLBACKS.append(open_sse)
 # =============================================================================================
 # 24. LOGIN
 # =============================================================================================
-# In: what a server that refuses us says, and the documents and answers it leads to. Out: whom to
-# ask for a token, for what, and in which words. Clock, randomness and signatures come in as
-# arguments. What comes from outside is compared before it is believed, strings as they are: two
-# spellings of one URL are two issuers. Spec: 2026-07-28 basic/authorization.
+# In: what a server that refuses us says, and the documents and answers that this leads to. Out:
+# tokens, which an OAuth gets, keeps and renews for a Client. What comes from outside is compared
+# before it is believed, strings as they are: two spellings of one URL are two issuers. Signatures
+# are made by the openssl program. Spec: 2026-07-28 basic/authorization.
 
 ISSUER_METADATA_PATH = "/.well-known/oauth-authorization-server"      # RFC 8414, 3
 OPENID_METADATA_PATH = "/.well-known/openid-configuration"
-FORM_TYPE = "application/x-www-form-urlencoded"
-JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"            # RFC 7523
-TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"    # RFC 8693
-CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"
+OAUTH_URN = "urn:ietf:params:oauth:"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 TOKEN_SCHEMES = {"bearer": "Bearer", "dpop": "DPoP"}
+SECRET_METHODS = ["client_secret_basic", "client_secret_post", "none"]      # best first
+NO_PASSPHRASE = ("-passin", "pass:")      # or openssl would ask the terminal for one, and wait
 
-# How a token is got, and what the registration of a client that does so lists.
+# How a token is got, and the grant types in the registration of a client that does so.
 GRANTS = {
     "authorization_code": ["authorization_code", "refresh_token"],
     "client_credentials": ["client_credentials"],
-    "jwt_bearer": [JWT_BEARER],
-    "stored": [],                          # only as long as an earlier login lasts
+    "jwt_bearer": [OAUTH_URN + "grant-type:jwt-bearer"],    # RFC 7523
+    "stored": [],                                           # only while an earlier login lasts
 }
-
-# Spec: extensions/auth: what a client declares that gets its tokens in this way.
-GRANT_EXTENSIONS = {"client_credentials": META_PREFIX + "oauth-client-credentials",
-                    "token_exchange": META_PREFIX + "enterprise-managed-authorization"}
 
 
 class AuthChallenge(NamedTuple):
@@ -11848,16 +11843,16 @@ class AuthChallenge(NamedTuple):
     metadata_url: Optional[str] = None
 
 
-def read_demand(headers: Headers) -> AuthChallenge:
-    """Return what the challenges for a token ask, those of other schemes passed over."""
+def parse_auth_challenge(headers: Headers) -> AuthChallenge:
+    """Return what the challenges for a token ask; those of other schemes do not count."""
     params = join_params(challenge for challenge in parse_challenges(
         headers.get("www-authenticate", "")) if challenge.scheme in TOKEN_SCHEMES)
     return AuthChallenge(params.get("error", ""), split_scopes(params.get("scope")),
-                  params.get("resource_metadata"))
+                         params.get("resource_metadata"))
 
 
 def split_scopes(value: Any) -> Tuple[str, ...]:
-    """Return the scopes in a text or a list, each once; what can be none is left out."""
+    """Return the scopes in a text or a list, each once, without what cannot be a scope."""
     names = re.split(r"[\s,]+", value) if isinstance(value, str) else find_list(value)
     return tuple(dict.fromkeys(name for name in names
                                if isinstance(name, str) and re.fullmatch(_SCOPE, name)))
@@ -11876,7 +11871,7 @@ def list_resource_metadata_urls(url: str, named: Optional[str]) -> List[str]:
 
 
 def list_resource_names(url: str) -> List[str]:
-    """Return the names that the resource at a URL may have: its own, and those of what holds it."""
+    """Return the names that the resource at a URL may have: its own, and those of its parents."""
     origin, path = split_resource(url.partition("?")[0])
     parts = path.rstrip("/").split("/")
     names = [origin + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
@@ -11894,11 +11889,11 @@ def list_issuer_metadata_urls(issuer: str) -> List[str]:
     return [origin + ISSUER_METADATA_PATH + path, origin + OPENID_METADATA_PATH + path, *appended]
 
 
-def check_their_url(what: str, url: Any, author: str) -> str:
-    """Return a URL that the server at the URL `author` names; ProtocolError unless it is https.
+def check_named_url(what: str, url: Any, author: str) -> None:
+    """Raise ProtocolError unless a URL that the server at the URL `author` names may be asked.
 
-    It may be http on this machine where its author is there too: nobody else has us ask what only
-    we can reach. Spec: security best practices, Server-Side Request Forgery.
+    It is https, or http on this machine if its author is there too: a server elsewhere must not
+    have us ask what only we can reach. Spec: security best practices, SSRF.
     """
     try:
         check_secure_url(what, url)
@@ -11909,15 +11904,6 @@ def check_their_url(what: str, url: Any, author: str) -> str:
                             "elsewhere: nothing is asked there")
     if not re.fullmatch(r"[!-~]+", url):
         raise ProtocolError(f"{what} has a URL with characters that none has: {shorten(url)}")
-    return url
-
-
-def check_issuer(name: Any, author: str) -> str:
-    """Return the name of an issuer; ProtocolError unless it can be one. Spec: RFC 8414, 2."""
-    check_their_url("an authorization server", name, author)
-    if re.search(r"[?#]", name):
-        raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(name)}")
-    return name
 
 
 class Resource(NamedTuple):
@@ -11940,8 +11926,11 @@ def parse_resource_metadata(document: dict, url: str) -> Resource:
                             "a token for it would be meant for somebody else")
     if not issuers:
         raise ProtocolError("the resource metadata names no authorization_servers")
-    return Resource(name, tuple(check_issuer(issuer, url) for issuer in issuers),
-                    split_scopes(document.get("scopes_supported")))
+    for issuer in issuers:
+        check_named_url("an authorization server", issuer, url)
+        if re.search(r"[?#]", issuer):        # Spec: RFC 8414, 2
+            raise ProtocolError(f"an issuer has no query and no fragment, but is {shorten(issuer)}")
+    return Resource(name, tuple(issuers), split_scopes(document.get("scopes_supported")))
 
 
 class Issuer(NamedTuple):
@@ -11969,11 +11958,11 @@ def parse_issuer_metadata(document: dict, name: str) -> Issuer:
         raise ProtocolError(f"the metadata of {name} has no token_endpoint")
     for key, url in endpoints.items():
         if url is not None:
-            check_their_url(f"the {key} of {name}", url, name)
-    methods = document.get("token_endpoint_auth_methods_supported")
+            check_named_url(f"the {key} of {name}", url, name)
+    methods = find_list(document.get("token_endpoint_auth_methods_supported"))
     return Issuer(
         name, **endpoints, scopes=split_scopes(document.get("scopes_supported")),
-        auth_methods=tuple(find_list(methods)) or ("client_secret_basic",),    # as RFC 8414 says
+        auth_methods=tuple(methods) or ("client_secret_basic",),       # as RFC 8414 says
         challenge_methods=tuple(find_list(document.get("code_challenge_methods_supported"))),
         sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
         reads_client_metadata=document.get("client_id_metadata_document_supported") is True)
@@ -11993,20 +11982,7 @@ def check_can_log_in(issuer: Issuer) -> None:
                             "used there, so nobody logs in")
 
 
-def choose_scopes(given: Tuple[str, ...], demand: AuthChallenge, resource: Resource, issuer: Issuer,
-                  earlier: Tuple[str, ...], is_login: bool) -> Tuple[str, ...]:
-    """Return the scopes to ask for: `given` ones, or as demanded, or all that the resource has.
-
-    What was asked `earlier`, and what is demanded now, is never left out, or the next call might
-    miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
-    """
-    first = given or demand.scopes or resource.scopes
-    offline = ("offline_access",) if is_login and "offline_access" in issuer.scopes else ()
-    later = demand.scopes if earlier else ()
-    return tuple(dict.fromkeys((*first, *earlier, *later, *offline)))
-
-
-# ---- the client, and how it proves that it is the one
+# ---- tokens, and the client that they are for
 
 class ClientIdentity(NamedTuple):
     """What this client is to one issuer; nothing of it goes to another one."""
@@ -12017,146 +11993,11 @@ class ClientIdentity(NamedTuple):
     redirect_uri: Optional[str] = None
 
 
-def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
-    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
-    able = ["private_key_jwt"] if has_key else (
-        ["client_secret_basic", "client_secret_post", "none"] if has_secret else ["none"])
-    return next((method for method in able if method in issuer.auth_methods), able[0])
-
-
-def build_registration(issuer: Issuer, name: str, application_type: str, redirect_uri: str,
-                       scopes: Tuple[str, ...]) -> dict:
-    """Return the request that registers a client at an issuer. Spec: RFC 7591, 2; SEP-837."""
-    methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
-               if method in issuer.auth_methods]
-    return without_none({
-        "client_name": name, "redirect_uris": [redirect_uri], "response_types": ["code"],
-        "grant_types": GRANTS["authorization_code"], "application_type": application_type,
-        "token_endpoint_auth_method": (methods or ["none"])[0],
-        "scope": " ".join(scopes) or None})
-
-
-def parse_registration(document: dict, issuer: Issuer, redirect_uri: str) -> ClientIdentity:
-    """Return the ClientIdentity that an issuer has registered; raises ProtocolError."""
-    client_id, secret = document.get("client_id"), document.get("client_secret")
-    if not isinstance(client_id, str) or not client_id:
-        raise ProtocolError(f"{issuer.name} registered this client without a client_id")
-    secret = secret if isinstance(secret, str) and secret else None
-    method = document.get("token_endpoint_auth_method")
-    if method not in ("none", "client_secret_post", "client_secret_basic"):
-        method = choose_auth_method(issuer, secret is not None, False)
-    return ClientIdentity(client_id, secret, method, redirect_uri)
-
-
-# A method to what it adds to the headers and the form of a token request. Spec: RFC 6749, 2.3.
-CLIENT_AUTH: Dict[str, Callable[[ClientIdentity, str], Tuple[Headers, dict]]] = {
-    "none": lambda client, assertion: ({}, {"client_id": client.client_id}),
-    "client_secret_post": lambda client, assertion: ({}, {
-        "client_id": client.client_id, "client_secret": client.client_secret or ""}),
-    "client_secret_basic": lambda client, assertion: (
-        {"Authorization": f"Basic {build_basic(client)}"}, {}),
-    "private_key_jwt": lambda client, assertion: ({}, {
-        "client_id": client.client_id, "client_assertion_type": CLIENT_ASSERTION,
-        "client_assertion": assertion})}
-
-
-def build_basic(client: ClientIdentity) -> str:
-    """Return the credentials of a client for the scheme Basic."""
-    pair = f"{format_percent(client.client_id)}:{format_percent(client.client_secret or '')}"
-    return base64.b64encode(pair.encode("ascii")).decode("ascii")
-
-
-# ---- forms and queries. Spec: RFC 6749, appendix B.
-
-def format_percent(text: str) -> str:
-    """Return text with all but letters, digits and -._~ as %XX escapes of UTF-8."""
-    return re.sub(rb"[^A-Za-z0-9\-._~]", lambda match: b"%%%02X" % match.group()[0],
-                  text.encode("utf-8", "surrogatepass")).decode("ascii")
-
-
-def format_form(members: Mapping[str, str]) -> str:
-    """Return members as a form, or as the query of a URL."""
-    return "&".join(f"{format_percent(name)}={format_percent(text)}"
-                    for name, text in members.items())
-
-
-def parse_form(text: str) -> Dict[str, str]:
-    """Return the members of a form or query; ProtocolError for one that comes twice."""
-    members: Dict[str, str] = {}
-    for part in filter(None, text.split("&")):
-        name, _, value = (parse_percent(piece.replace("+", " ")) for piece in part.partition("="))
-        if name in members:
-            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
-        members[name] = value
-    return members
-
-
-# ---- a person's login
-
-def encode_base64url(data: bytes) -> str:
-    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
-
-
-def build_code_challenge(verifier: str) -> str:
-    """Return the S256 challenge of a PKCE verifier. Spec: RFC 7636, 4.2."""
-    import hashlib
-    return encode_base64url(hashlib.sha256(verifier.encode("ascii")).digest())
-
-
-def build_login_url(issuer: Issuer, client: ClientIdentity, resource: str,
-                    scopes: Tuple[str, ...], state: str, verifier: str) -> str:
-    """Return the URL at which a person logs in."""
-    query = without_none({
-        "response_type": "code", "client_id": client.client_id,
-        "redirect_uri": client.redirect_uri, "scope": " ".join(scopes) or None, "state": state,
-        "code_challenge": build_code_challenge(verifier), "code_challenge_method": "S256",
-        "resource": resource})
-    url = issuer.authorization_endpoint or ""
-    return url + ("&" if "?" in url else "?") + format_form(query)
-
-
-def read_redirect(url: str, state: str, issuer: Issuer) -> str:
-    """Return the code in the URL to which a login was sent back; raises ProtocolError.
-
-    What is not proven to come from this login and this issuer is neither used nor shown.
-    Spec: Authorization Response Validation; RFC 9207, 2.4.
-    """
-    import hmac
-    members = parse_form(url.partition("#")[0].partition("?")[2])
-    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
-                               state.encode("ascii")):
-        raise ProtocolError("the answer does not belong to this login (its state is another one): "
-                            "use the whole URL that the browser was sent to, and log in anew")
-    if "iss" not in members and issuer.sends_iss:
-        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
-                            f"{issuer.name} says that it always does: it may come from another")
-    if members.get("iss", issuer.name) != issuer.name:
-        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
-                            f"from {issuer.name}: nothing of it was used")
-    if "error" in members:
-        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
-    if not members.get("code"):
-        raise ProtocolError("the answer of the login has no code")
-    return members["code"]
-
-
-# ---- tokens
-
-class GrantError(ProtocolError):
-    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
-
-    def __init__(self, code: str, description: str, issuer: str):
-        super().__init__(f"{issuer} refused: {shorten(code)}"
-                         + (f" ({shorten(description)})" if description else ""))
-        self.code = code
-
-
 class TokenRecord(NamedTuple):
     """An access token and all that is needed to use and to renew it.
 
     `scopes` are those that were asked for, `granted` those that it has, `endpoints` the URLs that
-    wanted it. `expires_at` counts seconds since 1970, None: nobody said.
+    wanted it. `expires_at` counts seconds since 1970, None if that is not known.
     """
 
     issuer: str
@@ -12176,18 +12017,31 @@ class TokenRecord(NamedTuple):
         return f"{self.token_type} {self.access_token}"
 
 
-def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float) -> TokenRecord:
-    """Return a record with what a token endpoint gave, else as it was asked.
+class GrantError(ProtocolError):
+    """An authorization server refused; `code` is its error. Spec: RFC 6749, 4.1.2.1 and 5.2."""
 
-    Raises GrantError when it refused, ProtocolError when its answer is of no use.
+    def __init__(self, code: str, description: str, issuer: str):
+        super().__init__(f"{issuer} refused: {shorten(code)}"
+                         + (f" ({shorten(description)})" if description else ""))
+        self.code = code
+
+
+def build_grant_error(status: int, answer: dict, issuer: str, default: str = "") -> GrantError:
+    """Return the error in an answer, by its status if it names none."""
+    code = answer.get("error")
+    return GrantError(code if isinstance(code, str) else f"HTTP {status}",
+                      str(answer.get("error_description") or default), issuer)
+
+
+def parse_token_answer(status: int, answer: dict, asked: TokenRecord) -> TokenRecord:
+    """Return a record with what a token endpoint gave, and otherwise as it was asked.
+
+    Raises GrantError if it refused, ProtocolError if its answer is of no use.
     """
-    answer = answer if isinstance(answer, dict) else {}
     if status >= 500:
         raise ProtocolError(f"the token endpoint of {asked.issuer} fails (HTTP {status})")
-    if status != 200 or "error" in answer:
-        code = answer.get("error")
-        raise GrantError(code if isinstance(code, str) else f"HTTP {status}",
-                         str(answer.get("error_description") or ""), asked.issuer)
+    if status // 100 != 2 or "error" in answer:
+        raise build_grant_error(status, answer, asked.issuer)
     token, kind = answer.get("access_token"), str(answer.get("token_type", "Bearer")).lower()
     if kind not in TOKEN_SCHEMES or not isinstance(token, str) or not parse_bearer(
             f"Bearer {token}"):
@@ -12197,129 +12051,72 @@ def parse_token_answer(status: int, answer: Any, asked: TokenRecord, now: float)
         raise ProtocolError(f"{asked.issuer} gave a token that is not bound to our key, though "
                             "one was asked for (DPoP)")
     seconds, refresh_token = answer.get("expires_in"), answer.get("refresh_token")
+    lasts = min(max(seconds, 0), 1e9) if _is_number(seconds) else None
     return asked._replace(
         access_token=token, token_type=TOKEN_SCHEMES[kind],
         granted=split_scopes(answer.get("scope")) or asked.granted or asked.scopes,
         # Spec: RFC 6749, 6: a new one replaces the old, none leaves it as it is.
         refresh_token=refresh_token if isinstance(refresh_token, str) else asked.refresh_token,
-        expires_at=now + min(max(seconds, 0), 1e9) if _is_number(seconds) else None)
+        expires_at=None if lasts is None else time.time() + lasts)
 
 
-def parse_token_record(value: Any) -> Optional[TokenRecord]:
-    """Return the TokenRecord in the JSON value of one, None where it is damaged."""
-    try:
-        record = TokenRecord(**{**value, "client": ClientIdentity(**value["client"])})
-        record = record._replace(**{name: tuple(getattr(record, name))
-                                    for name in ("scopes", "granted", "endpoints")})
-    except (TypeError, KeyError):
-        return None
-    return record if _is_whole(record) else None
+def choose_auth_method(issuer: Issuer, has_secret: bool, has_key: bool) -> str:
+    """Return how a client with a secret or a key authenticates at an issuer's token endpoint."""
+    able = ["private_key_jwt"] if has_key else SECRET_METHODS if has_secret else ["none"]
+    return next((method for method in able if method in issuer.auth_methods), able[0])
 
 
-def _is_whole(record: TokenRecord) -> bool:
-    """Return whether what was read from a file can be used without another look."""
-    client = record.client
-    texts = (record.issuer, record.resource, record.access_token, record.token_type,
-             client.client_id, client.auth_method, *record.scopes, *record.granted,
-             *record.endpoints)
-    options = (record.refresh_token, client.client_secret, client.redirect_uri)
-    return (all(isinstance(text, str) and text for text in texts)
-            and all(option is None or isinstance(option, str) for option in options)
-            and (record.expires_at is None or _is_number(record.expires_at))
-            and client.auth_method in CLIENT_AUTH and record.token_type in TOKEN_SCHEMES.values()
-            and bool(parse_bearer(f"Bearer {record.access_token}")))
+def build_client_auth(client: ClientIdentity, assertion: str = "") -> Tuple[Headers, dict]:
+    """Return the headers and the members of a form that authenticate a client.
+
+    Spec: RFC 6749, 2.3; RFC 7523, 2.2.
+    """
+    if client.auth_method == "client_secret_basic":
+        pair = ":".join(urllib.parse.quote(text or "", safe="", errors="surrogatepass")
+                        for text in client[:2])
+        return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, {}
+    form = {"client_id": client.client_id}
+    if client.auth_method == "client_secret_post":
+        form["client_secret"] = client.client_secret or ""
+    if client.auth_method == "private_key_jwt":
+        form["client_assertion_type"] = OAUTH_URN + "client-assertion-type:jwt-bearer"
+        form["client_assertion"] = assertion
+    return {}, form
 
 
-class Tokens:
-    """Token records, one for each issuer and resource."""
-
-    def __init__(self, records: Iterable[TokenRecord] = ()):
-        self._records = {(record.issuer, record.resource): record for record in records}
-
-    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
-        """Return the record of an issuer and a resource."""
-        return self._records.get((issuer, resource))
-
-    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
-        """Return the record that was last got for the endpoint at a URL."""
-        found = [record for record in self._records.values() if url in record.endpoints]
-        return found[-1] if found else None
-
-    def put(self, record: TokenRecord) -> None:
-        """Keep a record as the only one that serves its endpoints."""
-        self.drop(lambda other: other.issuer == record.issuer
-                  and other.resource == record.resource)
-        for key, other in self._records.items():
-            self._records[key] = other._replace(endpoints=tuple(
-                url for url in other.endpoints if url not in record.endpoints))
-        self._records[record.issuer, record.resource] = record
-
-    def drop(self, concerns: Callable[[TokenRecord], bool]) -> int:
-        """Forget the records that concern somebody, and return how many there were."""
-        dropped = [key for key, record in self._records.items() if concerns(record)]
-        for key in dropped:
-            del self._records[key]
-        return len(dropped)
-
-    def to_json(self) -> dict:
-        """Return all records as one JSON value."""
-        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
-                                         for record in self._records.values()]}
+def format_form(members: Mapping[str, str]) -> str:
+    """Return members as a form, or as the query of a URL. Spec: RFC 6749, appendix B."""
+    return urllib.parse.urlencode(members, safe="", errors="surrogatepass",
+                                  quote_via=urllib.parse.quote)
 
 
-def parse_tokens(value: Any) -> Tokens:
-    """Return the Tokens in the JSON value of some; a record that is damaged is left out."""
-    records = find_list(value.get("tokens")) if isinstance(value, dict) else []
-    return Tokens(filter(None, map(parse_token_record, records)))
+def parse_redirect(url: str, state: str, issuer: Issuer) -> str:
+    """Return the code in the URL to which a login was sent back; raises ProtocolError.
 
-
-# ---- signatures. Spec: RFC 7515; RFC 7518, 3.4; RFC 7523, 3; RFC 9449, 4.
-
-def build_jwt(header: dict, claims: dict, sign: Callable[[bytes], bytes]) -> str:
-    """Return claims as a signed token; `sign` gives the ES256 signature of bytes, in DER."""
-    text = ".".join(encode_base64url(format_message(part))
-                    for part in ({"alg": "ES256", **header}, claims))
-    return f"{text}.{encode_base64url(parse_signature(sign(text.encode('ascii'))))}"
-
-
-def parse_signature(data: bytes) -> bytes:
-    """Return an ECDSA signature over P-256 as 64 bytes: what DER writes as two numbers."""
-    numbers, rest = [], data[2:]
-    while len(rest) > 2 and rest[0] == 2 and len(rest) >= 2 + rest[1]:
-        end = 2 + rest[1]
-        numbers.append(rest[2:end].lstrip(b"\0").rjust(32, b"\0"))
-        rest = rest[end:]
-    if rest or [len(number) for number in numbers] != [32, 32]:
-        raise UsageError("the signature is not one of a P-256 key, which ES256 takes")
-    return b"".join(numbers)
-
-
-def parse_public_key(data: bytes) -> dict:
-    """Return the JWK of a P-256 public key in DER, whose last 65 bytes are its point."""
-    if len(data) != 91 or data[-65] != 4:
-        raise UsageError("the key is not a P-256 key, which ES256 takes")
-    return {"kty": "EC", "crv": "P-256", "x": encode_base64url(data[-64:-32]),
-            "y": encode_base64url(data[-32:])}
-
-
-def build_client_claims(client_id: str, issuer: str, token_id: str, now: float) -> dict:
-    """Return what a client says to prove that it is itself."""
-    return {"iss": client_id, "sub": client_id, "aud": issuer, "jti": token_id,
-            "iat": int(now), "exp": int(now) + ASSERTION_SECONDS}
-
-
-def build_proof_claims(method: str, url: str, token_id: str, now: float,
-                       access_token: Optional[str], nonce: Optional[str]) -> dict:
-    """Return what a DPoP proof says of one request: it fits no other."""
-    import hashlib
-    digest = access_token and encode_base64url(hashlib.sha256(access_token.encode()).digest())
-    return without_none({"jti": token_id, "htm": method, "htu": re.split(r"[?#]", url)[0],
-                         "iat": int(now), "ath": digest, "nonce": nonce})
-
-
-# The shell around AUTHORIZATION: what fetches its documents, sends a person to the browser and
-# waits for the way back, keeps tokens in a file, and signs by the openssl program. An OAuth is all
-# that the Client sees of it.
+    What is not proven to come from this login and this issuer is neither used nor shown.
+    Spec: Authorization Response Validation; RFC 9207, 2.4.
+    """
+    import hmac
+    members: Dict[str, str] = {}
+    for name, value in urllib.parse.parse_qsl(url.partition("#")[0].partition("?")[2], True):
+        if name in members:
+            raise ProtocolError(f"the answer of the login has {shorten(name)} more than once")
+        members[name] = value
+    if not hmac.compare_digest(members.get("state", "").encode("utf-8", "surrogatepass"),
+                               state.encode("ascii")):
+        raise ProtocolError("the answer does not belong to this login (its state is another one): "
+                            "use the whole URL that the browser was sent to, and log in again")
+    if "iss" not in members and issuer.sends_iss:
+        raise ProtocolError(f"the answer of the login does not name its issuer (iss), though "
+                            f"{issuer.name} says that it always does: it may come from another")
+    if members.get("iss", issuer.name) != issuer.name:
+        raise ProtocolError(f"the answer of the login comes from {shorten(members['iss'])}, not "
+                            f"from {issuer.name}: nothing of it was used")
+    if "error" in members:
+        raise GrantError(members["error"], members.get("error_description", ""), issuer.name)
+    if not members.get("code"):
+        raise ProtocolError("the answer of the login has no code")
+    return members["code"]
 
 
 def send_once(method: str, url: str, body: Optional[bytes], headers: Headers, seconds: float,
@@ -12336,13 +12133,310 @@ def send_once(method: str, url: str, body: Optional[bytes], headers: Headers, se
         return pool.request(method, url, headers, body, build_waits(seconds))
 
 
-def parse_document(data: bytes) -> Optional[dict]:
-    """Return the JSON object in the body of an answer, None when it is something else."""
+class TokenExchange:
+    """An `assertion` for OAuth: what an identity provider gives in exchange for a login to it.
+
+    `url` is the provider's token endpoint, `subject_token` the token of the login (an ID token),
+    `client_id` (and `client_secret`) ours there. Spec: extension enterprise-managed-authorization.
+    """
+
+    def __init__(self, url: str, subject_token: str, client_id: str,
+                 client_secret: Optional[str] = None, *, subject_type: str = "id_token",
+                 requested_type: str = "id-jag", timeout: float = 30.0,
+                 send: Callable = send_once):
+        check_secure_url("an identity provider", url)
+        self._url, self._timeout, self._send = url, timeout, send
+        self._headers, more = build_client_auth(ClientIdentity(
+            client_id, client_secret, "client_secret_basic" if client_secret else "none"))
+        self._form = {"grant_type": OAUTH_URN + "grant-type:token-exchange",      # RFC 8693
+                      "subject_token": subject_token,
+                      "subject_token_type": f"{OAUTH_URN}token-type:{subject_type}",
+                      "requested_token_type": f"{OAUTH_URN}token-type:{requested_type}", **more}
+
+    def __call__(self, issuer: str, resource: str) -> str:
+        """Return a token that the issuer of a resource's tokens takes as an assertion."""
+        form = format_form({**self._form, "audience": issuer, "resource": resource})
+        status, _, data = self._send("POST", self._url, form.encode("ascii"),
+                                     {**FORM, **self._headers}, self._timeout)
+        answer = read_object(data) or {}
+        token = answer.get("access_token")
+        if status // 100 != 2 or not isinstance(token, str):
+            raise build_grant_error(status, answer, self._url)
+        return token
+
+
+# ---- tokens and keys in files
+
+class Tokens:
+    """Token records, one for each issuer and resource, that last as long as this object."""
+
+    def __init__(self, records: Iterable[TokenRecord] = ()):
+        self._records = {record[:2]: record for record in records}
+
+    def read(self) -> Tokens:
+        """Return all tokens."""
+        return self
+
+    def locked(self) -> Any:
+        """Return a context that yields the tokens; an OAuth changes them under its own lock."""
+        return contextlib.nullcontext(self)
+
+    def open_signer(self) -> Signer:
+        """Return a Signer with a new key, to which tokens are bound."""
+        return Signer(None)
+
+    def find(self, issuer: str, resource: str) -> Optional[TokenRecord]:
+        """Return the record of an issuer and a resource."""
+        return self._records.get((issuer, resource))
+
+    def find_endpoint(self, url: str) -> Optional[TokenRecord]:
+        """Return the record that was last got for the endpoint at a URL."""
+        return next((record for record in reversed(list(self._records.values()))
+                     if url in record.endpoints), None)
+
+    def put(self, record: TokenRecord) -> None:
+        """Keep a record as the only one that serves its endpoints."""
+        self._records.pop(record[:2], None)
+        for key, other in self._records.items():
+            self._records[key] = other._replace(endpoints=tuple(
+                url for url in other.endpoints if url not in record.endpoints))
+        self._records[record[:2]] = record
+
+    def drop(self, matches: Callable[[TokenRecord], bool]) -> int:
+        """Forget the records that match, and return how many there were."""
+        dropped = [key for key, record in self._records.items() if matches(record)]
+        for key in dropped:
+            del self._records[key]
+        return len(dropped)
+
+    def to_json(self) -> dict:
+        """Return all records as one JSON value."""
+        return {"version": 1, "tokens": [{**record._asdict(), "client": record.client._asdict()}
+                                         for record in self._records.values()]}
+
+
+class TokenFile:
+    """Tokens that are kept in a file, which its owner alone may read; None: that of the commands.
+
+    Several processes may share one: it is locked while it changes, and replaced as a whole.
+    """
+
+    def __init__(self, path: Optional[str] = None):
+        if path is None and os.name == "nt":
+            base = os.environ.get("APPDATA") or os.path.expanduser("~")
+        elif path is None:
+            # Spec: XDG Base Directory: a relative path is to be ignored.
+            base = os.environ.get("XDG_CONFIG_HOME", "")
+            base = base if os.path.isabs(base) else os.path.expanduser("~/.config")
+        self._path = path or os.path.join(base, "mcpkit", "tokens.json")
+
+    def read(self) -> Tokens:
+        """Return all tokens; none if there is no file, or one that cannot be read.
+
+        A record that is damaged is left out.
+        """
+        try:
+            with open(self._path, "rb") as file:
+                entries = find_list((read_object(file.read()) or {}).get("tokens"))
+        except OSError:                           # whoever writes there is told why
+            entries = []
+        load, records = adapt(TokenRecord, globals()).load, []
+        for entry in entries:
+            with contextlib.suppress(ValueError):
+                record = load(entry)
+                if (record.token_type in TOKEN_SCHEMES.values() and parse_bearer(
+                        f"Bearer {record.access_token}") and record.client.auth_method in (
+                            *SECRET_METHODS, "private_key_jwt")):
+                    records.append(record)
+        return Tokens(records)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[Tokens]:
+        """Yield the tokens while no other process can change them; write what was changed."""
+        with lock_path(self._path):
+            tokens = self.read()
+            before = tokens.to_json()
+            yield tokens
+            if tokens.to_json() != before:
+                replace_file(self._path, format_message(tokens.to_json()))
+
+    def open_signer(self) -> Signer:
+        """Return the Signer whose key tokens are bound to, made if there is none."""
+        path = os.path.join(os.path.dirname(self._path), "dpop.pem")
+        with lock_path(path):
+            return Signer(path, may_make=True)
+
+
+def open_private(path: str) -> Any:
+    """Return a file to write that only its owner can read, made if it is missing."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    return os.fdopen(descriptor, "r+b")
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Write a file of its owner alone; if that fails it is as before, and UsageError is raised."""
+    new = f"{path}.{os.getpid()}.new"
     try:
-        value = parse_json(data)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+        with open_private(new) as file:
+            file.truncate()
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(new)
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def lock_path(path: str) -> Iterator[None]:
+    """Keep other processes from changing a file during the block; make its folder if need be.
+
+    Raises TransportError if another one keeps it locked, UsageError if nothing can be written.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
+    try:
+        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
+        lock = open_private(path + ".lock")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
+    with lock:                                    # closing the file ends the lock
+        while True:
+            try:
+                if os.name == "nt":
+                    import msvcrt
+                    msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+                else:
+                    import fcntl
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise TransportError(f"another process has kept {path} locked for "
+                                         f"{LOCK_SECONDS:g} s", timed_out=True) from None
+                time.sleep(0.05)
+        yield
+
+
+def encode_base64url(data: bytes) -> str:
+    """Return bytes in base64url without padding. Spec: RFC 7515, appendix C."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def hash_base64url(text: str) -> str:
+    """Return the SHA-256 digest of ASCII text in base64url."""
+    import hashlib
+    return encode_base64url(hashlib.sha256(text.encode("ascii")).digest())
+
+
+class Signer:
+    """Signs with the P-256 key in a PEM file, by the openssl program, which alone reads the key.
+
+    With `may_make` a missing file is made; without a path the key lives as long as this object.
+    """
+
+    def __init__(self, path: Optional[str], may_make: bool = False):
+        import shutil
+        self._openssl = shutil.which("openssl")
+        if self._openssl is None:
+            raise UsageError("signatures are made by the openssl program, which is not found: "
+                             "install it, or do without key_file and dpop")
+        if path is None:
+            import tempfile
+            import weakref
+            folder = tempfile.mkdtemp(prefix="mcpkit-")
+            weakref.finalize(self, shutil.rmtree, folder, True)
+            path, may_make = os.path.join(folder, "key.pem"), True
+        self._path = path
+        if may_make and not os.path.exists(path):
+            replace_file(path, self._run("ecparam", "-name", "prime256v1", "-genkey", "-noout"))
+        if not os.path.isfile(path):
+            raise UsageError(f"there is no key file {path}")
+        if os.name == "posix" and os.stat(path).st_mode & 0o077:
+            raise UsageError(f"others can read the key in {path}: chmod 600 {path}")
+        public = self._run("ec", "-in", path, *NO_PASSPHRASE, "-pubout", "-outform", "DER")
+        if len(public) != 91 or public[-65] != 4:     # DER of P-256 ends with the point
+            raise UsageError("the key is not a P-256 key, which ES256 takes")
+        self.public_jwk = {"kty": "EC", "crv": "P-256", "x": encode_base64url(public[-64:-32]),
+                           "y": encode_base64url(public[-32:])}
+
+    def build_jwt(self, header: dict, claims: dict) -> str:
+        """Return claims as a signed token with a new id. Spec: RFC 7515; RFC 7518, 3.4."""
+        import secrets
+        claims = {**claims, "iat": int(time.time()), "jti": secrets.token_urlsafe(16)}
+        text = ".".join(encode_base64url(format_message(part))
+                        for part in ({"alg": "ES256", **header}, claims))
+        data = self._run("dgst", "-sha256", *NO_PASSPHRASE, "-sign", self._path,
+                         data=text.encode("ascii"))
+        end = 4 + data[3]                             # DER has two numbers, JOSE 32 bytes of each
+        numbers = [data[4:end], data[end + 2:]]
+        return text + "." + encode_base64url(b"".join(
+            number.lstrip(b"\0").rjust(32, b"\0") for number in numbers))
+
+    def _run(self, *words: str, data: bytes = b"") -> bytes:
+        import subprocess
+        try:
+            done = subprocess.run([self._openssl, *words], input=data, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=30.0)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise UsageError(f"openssl does not run: {error}") from None
+        if done.returncode:
+            raise UsageError(f"openssl {words[0]} failed: {shorten(done.stderr.strip())}")
+        return done.stdout
+
+
+# ---- the way to the browser and back
+
+class RedirectHandler(http.server.BaseHTTPRequestHandler):
+    """Takes the one GET that matters; a browser asks for icons, too."""
+
+    timeout = 10.0
+
+    def do_GET(self) -> None:
+        """Take the answer of the login, and tell the person what to do next."""
+        is_answer = self.path.partition("?")[0] == REDIRECT_PATH
+        body = b"You can close this page: the rest happens where you started the login.\n"
+        self.send_response(200 if is_answer else 404)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(body) if is_answer else 0))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if is_answer:
+            self.wfile.write(body)
+            self.server.answers.append(self.path)     # type: ignore[attr-defined]
+
+    def log_message(self, *_: Any) -> None:
+        """Log nothing: the path holds the code."""
+
+
+class RedirectServer(http.server.ThreadingHTTPServer):
+    """Waits on this machine for the browser to come back from a login. Spec: RFC 8252, 7.3."""
+
+    def __init__(self, wanted_uri: Optional[str] = None):
+        self.answers: List[str] = []
+        port = urllib.parse.urlsplit(wanted_uri).port if wanted_uri else None
+        try:
+            super().__init__(("127.0.0.1", port or 0), RedirectHandler)
+        except OSError:                           # taken: another one means another registration
+            super().__init__(("127.0.0.1", 0), RedirectHandler)
+        self.redirect_uri = f"http://127.0.0.1:{self.server_address[1]}{REDIRECT_PATH}"
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing: a browser may hang up at any time."""
+
+    def authorize(self, url: str) -> str:
+        """Open the browser at a URL, and return the one to which it was sent back."""
+        import webbrowser
+        log_line(f"mcpkit: log in with your browser: {url}")
+        webbrowser.open(url)
+        self.timeout, deadline = STOP_LOOK_SECONDS, time.monotonic() + LOGIN_SECONDS
+        while not self.answers:
+            if time.monotonic() > deadline:
+                raise TransportError(f"nobody has logged in for {LOGIN_SECONDS:g} s",
+                                     timed_out=True)
+            self.handle_request()
+        return self.answers[0]
 
 
 class OAuth:
@@ -12359,11 +12453,11 @@ class OAuth:
     or a function (issuer, resource) that returns one, such as a TokenExchange. `scopes` are asked
     for instead of those that the server proposes. `store` keeps tokens for the next time, say a
     TokenFile; without it they end with this object. `dpop` has tokens bound to a key, so that
-    nobody else can use them. Each exchange may take `timeout` seconds; `send` is what carries
+    only its owner can use them. Each exchange may take `timeout` seconds; `send` is what carries
     them, as `send_once` does.
 
-    Its methods raise ProtocolError (GrantError) where a server refuses or cannot be trusted,
-    TransportError where there is no answer, UsageError for what cannot work.
+    Its methods raise ProtocolError (GrantError) if a server refuses or cannot be trusted,
+    TransportError if there is no answer, UsageError for what cannot work.
     """
 
     def __init__(self, *, client_id: Optional[str] = None, client_secret: Optional[str] = None,
@@ -12390,8 +12484,8 @@ class OAuth:
         self._grant, self._assertion = grant, assertion
         self._scopes = check_scope_names(scopes)
         self._authorize, self._redirect_uri = authorize, redirect_uri
-        self._store = store or TokenMemory()
-        self._wants_dpop = dpop
+        self._store: Any = store or Tokens()
+        self._token_type = "DPoP" if dpop else "Bearer"
         self._timeout, self._send = timeout, send
         self._lock = threading.RLock()
         self._known: Dict[str, Optional[TokenRecord]] = {}   # by endpoint; guarded by _lock
@@ -12406,9 +12500,10 @@ class OAuth:
     @property
     def extensions(self) -> dict:
         """The protocol extensions that a client declares which gets its tokens so."""
-        is_exchange = isinstance(self._assertion, TokenExchange)
-        name = GRANT_EXTENSIONS.get("token_exchange" if is_exchange else self._grant)
-        return {name: {}} if name else {}
+        # Spec: extensions/auth.
+        name = ("enterprise-managed-authorization" if isinstance(self._assertion, TokenExchange)
+                else "oauth-client-credentials" if self._grant == "client_credentials" else "")
+        return {META_PREFIX + name: {}} if name else {}
 
     def has_token(self, url: str) -> bool:
         """Return whether there is a token for an endpoint."""
@@ -12428,31 +12523,33 @@ class OAuth:
                     record.expires_at < time.time() + CLOCK_SKEW_SECONDS):
                 with contextlib.suppress(MCPKitError):        # the server will say what is wrong
                     record = self._refresh(self._read_issuer(record.issuer), record, endpoint)
-            headers = {"Authorization": record.authorization}
-            if record.token_type == "DPoP":
-                headers["DPoP"] = self._prove(method, url, record.access_token)
-            return headers
+            return {"Authorization": record.authorization,
+                    **self._prove(method, url, record.token_type, record.access_token)}
 
     def handle_challenge(self, url: str, answer: Incoming, sent: Headers) -> bool:
         """Do what the answer to a request asks of us; return whether to send it again.
 
-        `sent` is what `authorize` gave. Raises MCPKitError where nothing can be done.
+        `sent` is what `authorize` gave. Raises MCPKitError if nothing can be done.
         """
-        demand = read_demand(answer.headers)
+        challenge = parse_auth_challenge(answer.headers)
         with self._lock:
             if answer.status != 401:
                 self._unproven.pop(url, None)
-            if answer.status not in (401, 403) or answer.status == 403 and (
-                    demand.error != "insufficient_scope"):
-                return False
-            if self._learn_nonce(url, answer.headers, demand.error):
+                if answer.status != 403 or challenge.error != "insufficient_scope":
+                    return False
+            if self._learn_nonce(url, answer.headers, challenge.error):
                 return True
             record = self._find(url)
             if record is not None and record.authorization != sent.get("Authorization"):
                 return True                       # another thread was quicker
-            if answer.status == 403:
-                return self._step_up(url, demand, record)
-            return self._obtain(url, demand, record)
+            if record is not None and answer.status == 403 and (
+                    set(challenge.scopes) <= set(record.granted)):
+                wanted = " ".join(challenge.scopes) or "more, without saying which"
+                raise ProtocolError(
+                    f"the token is refused (HTTP 403): the server wants the scopes {wanted}, and "
+                    f"the token has {' '.join(record.granted) or 'none that is named'}, so that "
+                    "another login would give no more")
+            return self._obtain(url, challenge, record, may_refresh=answer.status == 401)
 
     def log_in(self, url: str) -> TokenRecord:
         """Get a token for an endpoint, though it has not asked for one, unless there is one."""
@@ -12481,64 +12578,51 @@ class OAuth:
         tokens.put(record)
         return record
 
-    def _learn_nonce(self, url: str, headers: Headers, error: str) -> bool:
-        """Take the nonce that a server wants in proofs; return whether that is all it wants."""
-        nonce = headers.get("dpop-nonce")
-        if nonce is None or error != "use_dpop_nonce":
-            return False
-        origin = split_resource(url.partition("?")[0])[0]
-        is_new = self._nonces.get(origin) != nonce
-        self._nonces[origin] = nonce
-        return is_new
-
-    def _step_up(self, url: str, demand: AuthChallenge, record: Optional[TokenRecord]) -> bool:
-        """Get a token with more scopes, unless the one that was refused has them."""
-        if record is not None and set(demand.scopes) <= set(record.granted):
-            wanted = " ".join(demand.scopes) or "more, without saying which"
-            raise ProtocolError(f"the token is refused (HTTP 403): the server wants the scopes "
-                                f"{wanted}, and the token has "
-                                f"{' '.join(record.granted) or 'none that is named'}, so that "
-                                "another login would give no more")
-        return self._obtain(url, demand, record, may_refresh=False)
-
-    def _obtain(self, url: str, demand: AuthChallenge, refused: Optional[TokenRecord],
+    def _obtain(self, url: str, challenge: AuthChallenge, refused: Optional[TokenRecord],
                 may_refresh: bool = True) -> bool:
         """Get a token for an endpoint in place of one that was refused.
 
-        Returns whether there is one; False where only a login could give it, which is not ours.
+        Returns whether there is one; False if only a login could give it, which is not ours.
         """
         how = self._unproven.get(url)
         if how == "grant" and may_refresh and refused is not None:
             raise ProtocolError("the server refuses (HTTP 401) the token that "
                                 f"{refused.issuer} has just given for it")
         if self._grant == "stored" and refused is None:
-            return self._advise(url, demand, None)
+            return self._advise(url, challenge, None)
         self._tried = []
-        resource = self._read_resource(url, demand.metadata_url)
+        resource = self._read_resource(url, challenge.metadata_url)
         issuer = self._read_issuer(self._choose_issuer(resource))
         if may_refresh and how != "refresh" and self._take_known(issuer, resource, refused, url):
             return True
         if self._grant == "stored":
-            return self._advise(url, demand, refused)
+            return self._advise(url, challenge, refused)
+        # What was asked earlier, and what is asked now, is never left out, or the next call might
+        # miss it. Spec: Scope Selection Strategy; Step-Up Authorization Flow; Refresh Tokens.
         known = self._store.read().find(issuer.name, resource.name)
+        earlier = known.scopes if known else ()
         is_login = self._grant == "authorization_code"
-        scopes = choose_scopes(self._scopes, demand, resource, issuer,
-                               known.scopes if known else (), is_login)
-        asked = self._ask_person if is_login else self._ask_issuer
-        record = asked(issuer, resource.name, scopes, known.client if known else None)
+        scopes = tuple(dict.fromkeys((
+            *(self._scopes or challenge.scopes or resource.scopes), *earlier,
+            *(challenge.scopes if earlier else ()),
+            *(["offline_access"] if is_login and "offline_access" in issuer.scopes else ()))))
+        ask = self._ask_person if is_login else self._ask_issuer
+        client, form = ask(issuer, resource.name, scopes, known.client if known else None)
+        record = self._redeem(issuer, {**form, "resource": resource.name}, TokenRecord(
+            issuer.name, resource.name, client, "", self._token_type, scopes))
         with self._store.locked() as tokens:
             self._keep(tokens, record, url, "grant")
         return True
 
-    def _advise(self, url: str, demand: AuthChallenge, refused: Optional[TokenRecord]) -> bool:
-        """Say how to log in, where it is a login that the server wants."""
+    def _advise(self, url: str, challenge: AuthChallenge, refused: Optional[TokenRecord]) -> bool:
+        """Name the command that logs in, if it is a login that the server wants."""
         import shlex
         command = f"{os.path.basename(__file__)} login {shlex.quote(url)}"
-        if refused is not None and demand.error == "insufficient_scope":
-            scopes = dict.fromkeys((*refused.scopes, *demand.scopes))
+        if refused is not None and challenge.error == "insufficient_scope":
+            scopes = dict.fromkeys((*refused.scopes, *challenge.scopes))
             raise ProtocolError("the server wants more than the token allows (HTTP 403): run: "
                                 + " --scope ".join((command, *map(shlex.quote, scopes))))
-        if demand.metadata_url is None and self._find_document(
+        if challenge.metadata_url is None and self._find_document(
                 list_resource_metadata_urls(url, None)) is None:
             return False
         raise ProtocolError(f"the server wants a login (HTTP 401): run: {command}")
@@ -12556,36 +12640,45 @@ class OAuth:
         try:
             return known.refresh_token is not None and bool(self._refresh(issuer, known, url))
         except GrantError as error:               # it has ended: only a login helps
-            if error.code == "invalid_client":    # with a client that is registered anew
+            if error.code == "invalid_client":    # with a client that is registered again
                 with self._store.locked() as tokens:
                     tokens.drop(lambda record: record.client == known.client)
             return False
 
+    def _refresh(self, issuer: Issuer, record: TokenRecord, url: str) -> TokenRecord:
+        """Renew a token, unless another process with the same store has done it meanwhile."""
+        with self._store.locked() as tokens:
+            newest = tokens.find(record.issuer, record.resource) or record
+            if newest.access_token == record.access_token:
+                newest = self._redeem(issuer, {
+                    "grant_type": "refresh_token", "refresh_token": record.refresh_token,
+                    "resource": record.resource}, record)
+            return self._keep(tokens, newest, url, "refresh")
+
     def _choose_issuer(self, resource: Resource) -> str:
         """Return who shall issue our token; a client_id is known to one issuer only."""
-        if self._issuer is None:
-            if self._client_id is not None:
-                self._issuer = resource.issuers[0]
-            return resource.issuers[0]
-        if self._issuer not in resource.issuers:
+        if self._issuer is not None and self._issuer not in resource.issuers:
             # Spec: Authorization Server Binding.
             raise ProtocolError(f"the server's tokens now come from {', '.join(resource.issuers)}, "
                                 f"but the client_id is known to {self._issuer}: nothing was sent")
-        return self._issuer
+        issuer = self._issuer or resource.issuers[0]
+        if self._client_id is not None:
+            self._issuer = issuer
+        return issuer
 
     # ---- documents
 
     def _read_resource(self, url: str, named: Optional[str]) -> Resource:
-        """Return what the server says of its tokens; without a word, its own origin issues them."""
+        """Return what the server says of its tokens; by default, its own origin issues them."""
         check_secure_url("a server that is sent tokens", url)
         if named is not None:
-            check_their_url("the resource metadata", named, url)
+            check_named_url("the resource metadata", named, url)
         document = self._find_document(list_resource_metadata_urls(url, named))
         if document is not None:
             return parse_resource_metadata(document, url)
         # Spec: 2025-03-26 basic/authorization, Authorization Base URL: before there was any.
         name = list_resource_names(url)[0]
-        return Resource(name, (check_issuer(split_resource(name)[0], url),))
+        return Resource(name, (split_resource(name)[0],))
 
     def _read_issuer(self, name: str) -> Issuer:
         document = self._find_document(list_issuer_metadata_urls(name))
@@ -12603,7 +12696,7 @@ class OAuth:
             status, headers, data = self._send("GET", url, None, {}, self._timeout)
             kind = parse_media_type(headers.get("content-type")) or "no content type"
             self._tried.append(f"{url} gave HTTP {status}, {kind}")
-            document = parse_document(data) if status == 200 else None
+            document = read_object(data) if status == 200 else None
             if document is not None:
                 return document
             if status >= 500:
@@ -12624,375 +12717,111 @@ class OAuth:
             return ClientIdentity(self._client_metadata_url, None, method, redirect_uri)
         if known is not None and known.redirect_uri == redirect_uri:
             return known
+        return self._register(issuer, redirect_uri, scopes)
+
+    def _register(self, issuer: Issuer, redirect_uri: str,
+                  scopes: Tuple[str, ...]) -> ClientIdentity:
+        """Return the identity that an issuer gives a client. Spec: RFC 7591, 2; SEP-837."""
         if issuer.registration_endpoint is None:
             raise ProtocolError(f"{issuer.name} registers no clients by itself: register one there "
                                 "by hand, and give its id (--client-id, client_id=)")
-        request = build_registration(issuer, self._client_name, self._application_type,
-                                     redirect_uri, scopes)
+        methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
+                   if method in issuer.auth_methods]
+        request = without_none({
+            "client_name": self._client_name, "redirect_uris": [redirect_uri],
+            "response_types": ["code"], "grant_types": GRANTS["authorization_code"],
+            "application_type": self._application_type,
+            "token_endpoint_auth_method": (methods or ["none"])[0],
+            "scope": " ".join(scopes) or None})
         status, _, data = self._send("POST", issuer.registration_endpoint, format_message(request),
                                      {"Content-Type": JSON_TYPE}, self._timeout)
-        document = parse_document(data) or {}
-        if status not in (200, 201):
-            raise GrantError(str(document.get("error") or f"HTTP {status}"), str(document.get(
-                "error_description") or "it registers no such client"), issuer.name)
-        return parse_registration(document, issuer, redirect_uri)
+        answer = read_object(data) or {}
+        if status // 100 != 2:
+            raise build_grant_error(status, answer, issuer.name, "it registers no such client")
+        client_id, secret = answer.get("client_id"), answer.get("client_secret")
+        if not isinstance(client_id, str) or not client_id:
+            raise ProtocolError(f"{issuer.name} registered this client without a client_id")
+        secret = secret if isinstance(secret, str) and secret else None
+        method = answer.get("token_endpoint_auth_method")
+        if method not in SECRET_METHODS:
+            method = choose_auth_method(issuer, secret is not None, False)
+        return ClientIdentity(client_id, secret, method, redirect_uri)
 
     def _ask_person(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
-                    known: Optional[ClientIdentity]) -> TokenRecord:
-        """Have a person log in, and redeem the code of it."""
+                    known: Optional[ClientIdentity]) -> Tuple[ClientIdentity, dict]:
+        """Have a person log in; return our identity, and the form that redeems the code of it."""
         import secrets
         check_can_log_in(issuer)
+        state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
         with contextlib.ExitStack() as stack:
             authorize, redirect_uri = self._authorize, self._redirect_uri
             if authorize is None:
-                listener = stack.enter_context(RedirectListener(known and known.redirect_uri))
-                authorize, redirect_uri = listener.authorize, listener.redirect_uri
+                server = stack.enter_context(RedirectServer(known and known.redirect_uri))
+                authorize, redirect_uri = server.authorize, server.redirect_uri
             client = self._identify(issuer, redirect_uri, scopes, known)
-            state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
-            answer = authorize(build_login_url(issuer, client, resource, scopes, state, verifier))
-        form = {"grant_type": "authorization_code", "code": read_redirect(answer, state, issuer),
-                "redirect_uri": redirect_uri, "code_verifier": verifier, "resource": resource}
-        return self._redeem(issuer, form, self._build_blank(issuer, resource, scopes, client))
+            query = format_form(without_none({
+                "response_type": "code", "client_id": client.client_id,
+                "redirect_uri": redirect_uri, "scope": " ".join(scopes) or None, "state": state,
+                "code_challenge": hash_base64url(verifier),           # Spec: RFC 7636, 4.2
+                "code_challenge_method": "S256", "resource": resource}))
+            page = issuer.authorization_endpoint or ""
+            answer = authorize(page + ("&" if "?" in page else "?") + query)
+        return client, {"grant_type": "authorization_code", "redirect_uri": redirect_uri,
+                        "code": parse_redirect(answer, state, issuer), "code_verifier": verifier}
 
     def _ask_issuer(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
-                    known: Optional[ClientIdentity]) -> TokenRecord:
-        """Get a token without a person."""
-        form = {"grant_type": GRANTS[self._grant][0], "resource": resource}
-        if self._assertion is not None:
-            form["assertion"] = (self._assertion if isinstance(self._assertion, str)
-                                 else self._assertion(issuer.name, resource))
-        if scopes:
-            form["scope"] = " ".join(scopes)
-        client = self._identify(issuer, self._redirect_uri, scopes, known)
-        return self._redeem(issuer, form, self._build_blank(issuer, resource, scopes, client))
-
-    def _build_blank(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
-                     client: ClientIdentity) -> TokenRecord:
-        return TokenRecord(issuer.name, resource, client, "",
-                           "DPoP" if self._wants_dpop else "Bearer", scopes)
-
-    def _refresh(self, issuer: Issuer, record: TokenRecord, url: str) -> TokenRecord:
-        """Renew a token, unless somebody with the same store has done it meanwhile."""
-        with self._store.locked() as tokens:
-            newest = tokens.find(record.issuer, record.resource) or record
-            if newest.access_token == record.access_token:
-                form = {"grant_type": "refresh_token", "refresh_token": record.refresh_token,
-                        "resource": record.resource}
-                newest = self._redeem(issuer, form, record)
-            return self._keep(tokens, newest, url, "refresh")
+                    known: Optional[ClientIdentity]) -> Tuple[ClientIdentity, dict]:
+        """Return our identity, and the form that gets a token without a person."""
+        assertion = self._assertion
+        form = without_none({
+            "grant_type": GRANTS[self._grant][0], "scope": " ".join(scopes) or None,
+            "assertion": assertion(issuer.name, resource) if callable(assertion) else assertion})
+        return self._identify(issuer, self._redirect_uri, scopes, known), form
 
     def _redeem(self, issuer: Issuer, form: dict, asked: TokenRecord) -> TokenRecord:
         """Send a form to the token endpoint, and return the record of what it gives."""
-        assertion = ""
-        if asked.client.auth_method == "private_key_jwt":
-            import secrets
-            claims = build_client_claims(asked.client.client_id, issuer.name,
-                                         secrets.token_urlsafe(16), time.time())
-            assertion = build_jwt({"typ": "JWT"}, claims, self._find_signer().sign)
-        headers, more = CLIENT_AUTH[asked.client.auth_method](asked.client, assertion)
+        client, assertion, url = asked.client, "", issuer.token_endpoint
+        if client.auth_method == "private_key_jwt":                   # Spec: RFC 7523, 3
+            if self._signer is None:
+                raise UsageError("this client proves itself with a key: give its key_file")
+            assertion = self._signer.build_jwt({"typ": "JWT"}, {
+                "iss": client.client_id, "sub": client.client_id, "aud": issuer.name,
+                "exp": int(time.time()) + ASSERTION_SECONDS})
+        headers, more = build_client_auth(client, assertion)
         body = format_form({**form, **more}).encode("ascii")
         for _ in range(2):
-            proof = ({"DPoP": self._prove("POST", issuer.token_endpoint, None)}
-                     if asked.token_type == "DPoP" else {})
-            status, answered, data = self._send(
-                "POST", issuer.token_endpoint, body,
-                {"Content-Type": FORM_TYPE, **headers, **proof}, self._timeout)
-            answer = parse_document(data) or {}
-            if not self._learn_nonce(issuer.token_endpoint, answered, answer.get("error", "")):
+            proof = self._prove("POST", url, asked.token_type)
+            status, answered, data = self._send("POST", url, body, {**FORM, **headers, **proof},
+                                                self._timeout)
+            answer = read_object(data) or {}
+            if not self._learn_nonce(url, answered, answer.get("error", "")):
                 break
-        return parse_token_answer(status, answer, asked, time.time())
+        return parse_token_answer(status, answer, asked)
 
-    # ---- keys
+    # ---- proofs. Spec: RFC 9449, 4 and 8.
 
-    def _find_signer(self) -> Signer:
-        if self._signer is None:
-            raise UsageError("this client proves itself with a key: give its key_file")
-        return self._signer
+    def _learn_nonce(self, url: str, headers: Headers, error: str) -> bool:
+        """Take the nonce that a server wants in proofs; return whether that is all it wants."""
+        nonce = headers.get("dpop-nonce")
+        if nonce is None or error != "use_dpop_nonce":
+            return False
+        origin = split_resource(url.partition("?")[0])[0]
+        is_new = self._nonces.get(origin) != nonce
+        self._nonces[origin] = nonce
+        return is_new
 
-    def _prove(self, method: str, url: str, access_token: Optional[str]) -> str:
-        """Return a DPoP proof for one request."""
-        import secrets
+    def _prove(self, method: str, url: str, token_type: str, access_token: str = "") -> Headers:
+        """Return the header with a proof for one request, none for a token that needs none."""
+        if token_type != "DPoP":
+            return {}
         if self._proof_signer is None:
             self._proof_signer = self._store.open_signer()
-        nonce = self._nonces.get(split_resource(url.partition("?")[0])[0])
-        claims = build_proof_claims(method, url, secrets.token_urlsafe(16), time.time(),
-                                    access_token, nonce)
+        claims = without_none({
+            "htm": method, "htu": re.split(r"[?#]", url)[0],
+            "ath": hash_base64url(access_token) if access_token else None,
+            "nonce": self._nonces.get(split_resource(url.partition("?")[0])[0])})
         header = {"typ": "dpop+jwt", "jwk": self._proof_signer.public_jwk}
-        return build_jwt(header, claims, self._proof_signer.sign)
-
-
-class TokenExchange:
-    """An `assertion` for OAuth: what an identity provider gives in exchange for a login to it.
-
-    `url` is the provider's token endpoint, `subject_token` the token of the login (an ID token),
-    `client_id` (and `client_secret`) ours there. Spec: extension enterprise-managed-authorization.
-    """
-
-    def __init__(self, url: str, subject_token: str, client_id: str,
-                 client_secret: Optional[str] = None, *, subject_type: str = "id_token",
-                 requested_type: str = "id-jag", timeout: float = 30.0,
-                 send: Callable = send_once):
-        check_secure_url("an identity provider", url)
-        self._url, self._timeout, self._send = url, timeout, send
-        self._client = ClientIdentity(client_id, client_secret,
-                                      "client_secret_basic" if client_secret else "none")
-        self._form = {"grant_type": TOKEN_EXCHANGE, "subject_token": subject_token,
-                      "subject_token_type": TOKEN_TYPE + subject_type,
-                      "requested_token_type": TOKEN_TYPE + requested_type}
-
-    def __call__(self, issuer: str, resource: str) -> str:
-        """Return a token that the issuer of a resource's tokens takes as an assertion."""
-        headers, more = CLIENT_AUTH[self._client.auth_method](self._client, "")
-        form = {**self._form, **more, "audience": issuer, "resource": resource}
-        status, _, data = self._send("POST", self._url, format_form(form).encode("ascii"),
-                                     {"Content-Type": FORM_TYPE, **headers}, self._timeout)
-        answer = parse_document(data) or {}
-        token = answer.get("access_token")
-        if status != 200 or not isinstance(token, str):
-            raise GrantError(str(answer.get("error") or f"HTTP {status}"),
-                             str(answer.get("error_description") or ""), self._url)
-        return token
-
-
-# ---- the way to the browser and back
-
-class RedirectHandler(http.server.BaseHTTPRequestHandler):
-    """Takes the one GET that matters; a browser asks for icons, too."""
-
-    timeout = 10.0
-
-    def handle(self) -> None:
-        """Serve a browser, which may hang up at any time."""
-        with contextlib.suppress(OSError):
-            super().handle()
-
-    def do_GET(self) -> None:
-        """Take the answer of the login, and tell the person what to do next."""
-        is_answer = self.path.partition("?")[0] == REDIRECT_PATH
-        body = b"You can close this page: the rest happens where you started the login.\n"
-        self.send_response(200 if is_answer else 404)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self.send_header("Content-Length", str(len(body) if is_answer else 0))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        if is_answer:
-            self.wfile.write(body)
-            self.server.answers.put(self.path)    # type: ignore[attr-defined]
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing: the path holds the code."""
-
-
-class RedirectListener:
-    """Waits on this machine for the browser to come back from a login. Spec: RFC 8252, 7.3."""
-
-    def __init__(self, wanted_uri: Optional[str] = None):
-        port = urllib.parse.urlsplit(wanted_uri).port if wanted_uri else None
-        make, address = http.server.ThreadingHTTPServer, "127.0.0.1"
-        try:
-            self._server: Any = make((address, port or 0), RedirectHandler)
-        except OSError:                           # taken: another one means another registration
-            self._server = make((address, 0), RedirectHandler)
-        self._server.answers = queue.SimpleQueue()
-        self.redirect_uri = f"http://{address}:{self._server.server_address[1]}{REDIRECT_PATH}"
-        threading.Thread(target=self._server.serve_forever, args=(STOP_LOOK_SECONDS,),
-                         daemon=True).start()
-
-    def __enter__(self) -> RedirectListener:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def authorize(self, url: str) -> str:
-        """Open the browser at a URL, and return the one to which it was sent back."""
-        import webbrowser
-        log_line(f"mcpkit: log in with your browser: {url}")
-        webbrowser.open(url)
-        try:
-            return self._server.answers.get(timeout=LOGIN_SECONDS)
-        except queue.Empty:
-            raise TransportError(f"nobody has logged in for {LOGIN_SECONDS:g} s",
-                                 timed_out=True) from None
-
-
-# ---- tokens and keys in files
-
-def find_config_folder() -> str:
-    """Return the folder for what mcpkit keeps of its user."""
-    if os.name == "nt":
-        base = os.environ.get("APPDATA") or os.path.expanduser("~")
-    else:
-        # Spec: XDG Base Directory: a relative path is to be ignored.
-        base = os.environ.get("XDG_CONFIG_HOME", "")
-        base = base if os.path.isabs(base) else os.path.expanduser("~/.config")
-    return os.path.join(base, "mcpkit")
-
-
-class TokenMemory:
-    """Tokens that are kept for as long as this object."""
-
-    def __init__(self) -> None:
-        self._tokens = Tokens()
-
-    def read(self) -> Tokens:
-        """Return all tokens."""
-        return self._tokens
-
-    def locked(self) -> Any:
-        """Return a context that yields the tokens; an OAuth changes them under its own lock."""
-        return contextlib.nullcontext(self._tokens)
-
-    def open_signer(self) -> Signer:
-        """Return a Signer with a new key, to which tokens are bound."""
-        return Signer(None)
-
-
-class TokenFile:
-    """Tokens that are kept in a file, which its owner alone may read; None: that of the commands.
-
-    Several processes may share one: it is locked while it changes, and replaced as a whole.
-    """
-
-    def __init__(self, path: Optional[str] = None):
-        self._path = path or os.path.join(find_config_folder(), "tokens.json")
-
-    def read(self) -> Tokens:
-        """Return all tokens; none where there is no file, or one that cannot be read."""
-        try:
-            with open(self._path, "rb") as file:
-                return parse_tokens(parse_document(file.read()))
-        except OSError:                           # whoever writes there is told why
-            return Tokens()
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[Tokens]:
-        """Yield the tokens while nobody else can change them; what was changed is written."""
-        with lock_path(self._path):
-            tokens = self.read()
-            before = tokens.to_json()
-            yield tokens
-            if tokens.to_json() != before:
-                self._write(format_message(tokens.to_json()))
-
-    def _write(self, data: bytes) -> None:
-        new = f"{self._path}.{os.getpid()}.new"
-        try:
-            with explaining_write(self._path):
-                with open_private(new) as file:
-                    file.truncate()
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(new, self._path)
-        except UsageError:                        # a full disk, say: the old file is as it was
-            with contextlib.suppress(OSError):
-                os.unlink(new)
-            raise
-
-    def open_signer(self) -> Signer:
-        """Return the Signer whose key tokens are bound to, made where there is none."""
-        path = os.path.join(os.path.dirname(self._path), "dpop.pem")
-        with lock_path(path):
-            return Signer(path, may_make=True)
-
-
-def open_private(path: str) -> Any:
-    """Return a file to write that only its owner can read, made where it is missing."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    return os.fdopen(descriptor, "r+b")
-
-
-@contextlib.contextmanager
-def lock_path(path: str) -> Iterator[None]:
-    """Keep a file to ourselves during the block; its folder is made where it is missing.
-
-    Raises TransportError when somebody else does not let it go, UsageError where nothing can be
-    written.
-    """
-    deadline = time.monotonic() + LOCK_SECONDS
-    with explaining_write(path):
-        os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
-        lock = open_private(path + ".lock")
-    with lock:                                    # closing the file lets go
-        while not _try_lock(lock):
-            if time.monotonic() > deadline:
-                raise TransportError(f"another process has kept {path} locked for "
-                                     f"{LOCK_SECONDS:g} s", timed_out=True)
-            time.sleep(0.05)
-        yield
-
-
-@contextlib.contextmanager
-def explaining_write(path: str) -> Iterator[None]:
-    """Raise UsageError for what goes wrong in the block when a file is written."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def _try_lock(file: Any) -> bool:
-    try:
-        if os.name == "nt":
-            import msvcrt
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-NO_PASSPHRASE = ("-passin", "pass:")      # or openssl would ask the terminal for one, and wait
-
-
-class Signer:
-    """Signs with the P-256 key in a PEM file, by the openssl program, which alone reads the key.
-
-    With `may_make` a missing file is made; without a path the key lives as long as this object.
-    """
-
-    def __init__(self, path: Optional[str], may_make: bool = False):
-        import shutil
-        self._openssl = shutil.which("openssl")
-        if self._openssl is None:
-            raise UsageError("signatures are made by the openssl program, which is not found: "
-                             "install it, or do without key_file and dpop")
-        if path is None:
-            import tempfile
-            import weakref
-            folder = tempfile.mkdtemp(prefix="mcpkit-")
-            weakref.finalize(self, shutil.rmtree, folder, True)
-            path, may_make = os.path.join(folder, "key.pem"), True
-        self._path = path
-        if may_make and not os.path.exists(path):
-            key = self._run("ecparam", "-name", "prime256v1", "-genkey", "-noout")
-            with explaining_write(path), open_private(path) as file:
-                file.write(key)
-        if not os.path.isfile(path):
-            raise UsageError(f"there is no key file {path}")
-        if os.name == "posix" and os.stat(path).st_mode & 0o077:
-            raise UsageError(f"others can read the key in {path}: chmod 600 {path}")
-        self.public_jwk = parse_public_key(self._run(
-            "ec", "-in", path, *NO_PASSPHRASE, "-pubout", "-outform", "DER"))
-
-    def sign(self, data: bytes) -> bytes:
-        """Return the signature of some bytes, in DER."""
-        return self._run("dgst", "-sha256", *NO_PASSPHRASE, "-sign", self._path, data=data)
-
-    def _run(self, *words: str, data: bytes = b"") -> bytes:
-        import subprocess
-        try:
-            done = subprocess.run([self._openssl, *words], input=data, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, timeout=30.0)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise UsageError(f"openssl does not run: {error}") from None
-        if done.returncode:
-            raise UsageError(f"openssl {words[0]} failed: {shorten(done.stderr.strip())}")
-        return done.stdout
+        return {"DPoP": self._proof_signer.build_jwt(header, claims)}
 
 
 # ---- commands
@@ -13005,27 +12834,23 @@ def find_url(options: Any) -> str:
     return target
 
 
-def find_login_means(options: Any, network: Network) -> dict:
-    """Return how a command reaches issuers, and where it keeps their tokens."""
-    return {"store": TokenFile(), "timeout": options.timeout,
-            "send": functools.partial(send_once, network=network)}
-
-
 def use_stored_login(options: Any) -> dict:
     """Return what a command's client needs to use the tokens of a login."""
     network = Network(*(getattr(options, name) for name in Network._fields))
-    return {"auth": OAuth(grant="stored", **find_login_means(options, network))}
+    return {"auth": OAuth(grant="stored", store=TokenFile(), timeout=options.timeout,
+                          send=functools.partial(send_once, network=network))}
 
 
 def run_login(options: Any) -> int:
     """Log in to a server, so that all commands may use it."""
     url, headers, network = find_url(options), find_headers(options), parse_network(options)
+    means = {"timeout": options.timeout, "send": functools.partial(send_once, network=network)}
     auth = OAuth(client_id=options.client_id, client_secret=find_secret(options.client_secret_env),
                  key_file=options.key_file, issuer=options.issuer, grant=options.grant,
-                 assertion=find_assertion(options, network),
+                 assertion=find_assertion(options, means),
                  client_metadata_url=options.client_metadata_url, scopes=options.scope,
                  authorize=ask_for_redirect if options.no_browser else None, dpop=options.dpop,
-                 **find_login_means(options, network))
+                 store=TokenFile(), **means)
     auth.log_out(url)
     with Client(url, headers=headers, era=options.era, timeout=options.timeout, auth=auth,
                 network=network, observe=find_observer(options)):
@@ -13039,7 +12864,7 @@ def run_login(options: Any) -> int:
     return 0
 
 
-def find_assertion(options: Any, network: Network) -> Union[str, TokenExchange, None]:
+def find_assertion(options: Any, means: dict) -> Union[str, TokenExchange, None]:
     """Return what `login` presents for the grant jwt_bearer, None if there is nothing."""
     if options.assertion_file is None:
         if options.exchange is not None:
@@ -13049,8 +12874,7 @@ def find_assertion(options: Any, network: Network) -> Union[str, TokenExchange, 
     if options.exchange is None:
         return token
     return TokenExchange(options.exchange, token, options.exchange_client or options.client_id,
-                         find_secret(options.exchange_secret_env), timeout=options.timeout,
-                         send=functools.partial(send_once, network=network))
+                         find_secret(options.exchange_secret_env), **means)
 
 
 def ask_for_redirect(url: str) -> str:

@@ -238,7 +238,7 @@ MUTANTS = {
         "                if len(line) > most:", "                if False:",
         "a_line_of_a_child_has_a_limit"),
     "a token file that cannot be replaced is lost": Mutant(
-        "            os.replace(new, self._path)", "            open(self._path, 'wb').write(data)",
+        "        os.replace(new, path)", "        open(path, 'wb').write(data)",
         "a_token_file_is_replaced_as_a_whole_or_stays_as_it_is"),
     # 24. PROBE CHECKS to 30. COMMAND LINE
     "a report is markup": Mutant(
