@@ -12033,10 +12033,12 @@ HTTP/1.1 202 Accepted
 Date: <http-date>
 
 
+
 ### 3 \u00b7 GET
 GET /mcp HTTP/1.1
 Host: 127.0.0.1:8081
 Content-Type: application/json
+
 
 
 HTTP/1.1 405 Method Not Allowed
