@@ -6773,10 +6773,9 @@ def dial(way: Route, waits: Timeouts, attempt: Optional[Attempt] = None) -> sock
         raise TransportError(f"proxy: {fault}", fault.timed_out, "proxy") from None
     try:
         if way.scheme == "https":
-            lines = [f"CONNECT {way.address} HTTP/1.1", f"Host: {way.address}",
-                     *map(": ".join, headers), "", ""]
             sock.settimeout(waits.left())
-            sock.sendall("\r\n".join(lines).encode("ascii"))
+            sock.sendall(encode_request_head("CONNECT", way.address, {
+                "Host": way.address, **dict(headers)}))
             with contextlib.closing(HTTPResponse(waits, 0, sock, method="CONNECT")) as response:
                 response.begin()
                 check_proxy(response, way)
@@ -6784,6 +6783,15 @@ def dial(way: Route, waits: Timeouts, attempt: Optional[Attempt] = None) -> sock
     except BaseException:
         sock.close()
         raise
+
+
+def encode_request_head(method: str, target: str, headers: Headers) -> bytes:
+    """Return a request line and headers with the blank line; UsageError for what breaks them."""
+    lines = [f"{method} {target} HTTP/1.1", *map("{0[0]}: {0[1]}".format, headers.items())]
+    for line, form in zip(lines, chain((_REQUEST_LINE,), cycle((_HEADER_LINE,)))):
+        if not (form.fullmatch(line) and line.isascii()):
+            raise UsageError(f"no request can have the line {shorten(line, 80)}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
 
 def check_proxy(response: HTTPResponse, way: Route) -> None:
@@ -7078,7 +7086,7 @@ class HTTPPool:
         self._attempts: Set[Attempt] = set()             # that go on
         self.is_closed = False
         # The environment is slow to read.
-        self._find_way = functools.lru_cache(maxsize=64)(lambda url: find_way(url, network))
+        self._plan = functools.lru_cache(maxsize=64)(self._plan_request)
         self._proven: Set[Route] = set()                 # on which an answer came
 
     def request(self, method: str, url: str, headers: Headers, body: Optional[bytes],
@@ -7111,31 +7119,27 @@ class HTTPPool:
     def _send(self, method: str, url: str, headers: Headers, body: Optional[bytes], waits: Timeouts,
               attempt: Attempt, is_safe: bool) -> HTTPResponse:
         """Send a request and return the response, of which the head has been read."""
-        way, bypassed = self._find_way(url)
-        target = re.sub(r"^[^/]*//[^/?#]*|#.*", "", escape_url(url))
-        target = target if target.startswith("/") else "/" + target
-        if way.proxy is not None and way.scheme == "http":
-            target = f"http://{urllib.parse.urlsplit(url).netloc}{target}"
-            headers = {**dict(way.proxy.headers), **headers}
+        way, bypassed, target, own = self._plan(url)
+        given = set(map(str.lower, headers))
+        headers = {**{name: own[name] for name in own if name.lower() not in given}, **headers}
+        if (body is not None or method == "POST") and "content-length" not in given:
+            headers["Content-Length"] = str(len(body or b""))
+        head = encode_request_head(method, target, headers)
         self._attempts.add(attempt)
         if self.is_closed:
             raise TransportError("the connection was closed")
         kept, response = self._take(way), None
         if kept is None and bypassed:
             attempt.notes.append(bypassed)
-        connection = kept or self._connect(way, waits, attempt)
-        sock, parts = connection.sock, []
+        sock = kept or self._connect(way, waits, attempt)
         try:
             attempt.use(sock)
-            connection.response_class = functools.partial(HTTPResponse, waits, self._max_bytes)
-            connection.sock = types.SimpleNamespace(sendall=parts.append)
-            connection.request(method, target, body, headers)
-            connection.sock = sock
             sock.settimeout(waits.left())
             with contextlib.suppress(BrokenPipeError):   # it may have answered already
-                sock.sendall(b"".join(parts))            # head and body at once
-            response = connection.getresponse()
-            response.url, response.connection, response.route = url, connection, way
+                sock.sendall(head + (body or b""))
+            response = HTTPResponse(waits, self._max_bytes, sock, method=method)
+            response.url, response.route = url, way
+            response.begin()
             if way.proxy is not None and way.scheme == "http":
                 check_proxy(response, way)
             self._proven.add(way)
@@ -7144,8 +7148,6 @@ class HTTPPool:
             if response is not None:
                 response.close()
             sock.close()
-            if isinstance(error, ValueError):
-                raise UsageError(f"this cannot be sent: {shorten(str(error))}") from None
             if not isinstance(error, ConnectionError) or attempt.aborted.is_set():
                 raise
             if kept is not None and is_safe:
@@ -7155,18 +7157,27 @@ class HTTPPool:
                                      "https://", layer="tls", hint=USE_HTTPS) from None
             raise
 
-    def _connect(self, way: Route, waits: Timeouts, attempt: Attempt) -> http.client.HTTPConnection:
+    def _plan_request(self, url: str) -> Tuple[Route, str, str, Headers]:
+        """Return the route to a URL, what is told of it, and the target and headers to send."""
+        way, bypassed = find_way(url, self._network)
+        target = re.sub(r"^[^/]*//[^/?#]*|#.*", "", escape_url(url))
+        target = target if target.startswith("/") else "/" + target
+        has_port = urllib.parse.urlsplit(url).port
+        host = way.address if has_port else way.address.rpartition(":")[0]
+        headers = {"Host": host, "Accept-Encoding": "identity"}
+        if way.proxy is not None and way.scheme == "http":
+            target = f"http://{host}{target}"
+            headers.update(way.proxy.headers)
+        return way, bypassed, target, headers
+
+    def _connect(self, way: Route, waits: Timeouts, attempt: Attempt) -> socket.socket:
         """Return a new connection to an origin, with TLS if its scheme says so."""
-        connection = http.client.HTTPConnection(way.host, way.port)
         if way.scheme == "http":
-            connection.sock = dial(way, waits, attempt)
-            return connection
+            return dial(way, waits, attempt)
         import ssl
-        connection.default_port = 443
         self._context = self._context or build_tls_context(self._network)
         try:
-            connection.sock = open_tls(way, waits, self._context, attempt)
-            return connection
+            return open_tls(way, waits, self._context, attempt)
         except ssl.SSLCertVerificationError as error:
             raise explain_certificate(error, way, waits) from None
 
@@ -7181,24 +7192,24 @@ class HTTPPool:
         except (OSError, ValueError, TransportError):
             return False
 
-    def _take(self, way: Route) -> Optional[http.client.HTTPConnection]:
+    def _take(self, way: Route) -> Optional[socket.socket]:
         """Return an idle connection that the server has not closed meanwhile."""
         with contextlib.suppress(IndexError):            # there is none left
             while True:
-                connection = self._idle[way].pop()
-                if is_quiet(connection.sock):
-                    return connection
-                connection.close()
+                sock = self._idle[way].pop()
+                if is_quiet(sock):
+                    return sock
+                sock.close()
         return None
 
     def _finish(self, attempt: Attempt, response: Optional[HTTPResponse]) -> None:
         """Keep the connection of a response that was read to its end; close any other."""
         self._attempts.discard(attempt)
         if response is not None and response.isclosed() and not response.will_close:
-            self._idle[response.route].append(response.connection)
+            self._idle[response.route].append(response.sock)
         elif response is not None:
             response.close()
-            response.connection.close()
+            response.sock.close()
         if self.is_closed:
             self.close()
 
@@ -7208,8 +7219,8 @@ class HTTPPool:
         for attempt in tuple(self._attempts):
             attempt.abort()
         while self._idle:
-            for connection in self._idle.popitem()[1]:
-                connection.close()
+            for sock in self._idle.popitem()[1]:
+                sock.close()
 
 
 # ---- URLs and redirects
