@@ -8768,28 +8768,6 @@ def explain_tools(tools: List[Any]) -> Iterator[Finding]:
                           "clients may drop it", "server/tools, Tool")
 
 
-def explain_junk(lines: List[Tuple[int, str]]) -> Iterator[Finding]:
-    """Yield a line about each that a stdio server printed where only messages may be."""
-    for number, text in lines:
-        is_encoded = "\ufffd" in text or "\\x00" in text
-        yield Finding("stdout", "warning", f"not MCP on stdout, line {number}: {text}",
-                      "have it write UTF-8 (PYTHONUTF8=1), and only messages" if is_encoded else
-                      "print to standard error: standard output is the protocol's",
-                      "basic/transports/stdio")
-
-
-def explain_ending(ending: ChildExit) -> Finding:
-    """Return the layer that says how a stdio server took the end of its input."""
-    ms = ending.seconds * 1000
-    if ending.signal:
-        return layer("exit", "warning", "it did not end when its input did: it took SIG"
-                     f"{ending.signal}", "end at the end of standard input, as clients expect", ms)
-    if ending.left_something:
-        return layer("exit", "warning", "it ended, but left processes running",
-                     "end what the server starts before it ends", ms)
-    return layer("exit", "ok", "it ended when its input did", "", ms)
-
-
 # ---- the layers below HTTP
 
 def trace_route(url: str, network: Network, waits: Timeouts) -> Iterator[Finding]:
@@ -8895,24 +8873,25 @@ class EraReport:
 
         `exchanges` grow with what the client sends.
         """
-        start = len(exchanges)
+        start, opened, result, error = len(exchanges), 0, {}, None
         try:
             client.connect()
-            self.exchanges = exchanges[start:]
-            self._note_carrier()
-            self._note_opening(client)
+            opened = len(exchanges) - start
             result = client.request("tools/list")
             if not isinstance(result.get("tools"), list):
                 raise ProtocolError(f"tools/list has no list of tools: {shorten(result)}")
-            self._note_tools(result, exchanges[start:])
-        except MCPKitError as error:
-            is_carried = bool(self.exchanges)
-            self.exchanges = exchanges[start:]
-            if not is_carried:
-                self._note_carrier()
-            self._note_failure(error)
+        except MCPKitError as caught:
+            error = caught
         finally:
+            self.exchanges = exchanges[start:]
+            self._note_carrier()
+            if opened:
+                self._note_opening(client, opened)
             client.close()
+        if error is None:
+            self._note_tools(result, opened)
+        else:
+            self._note_failure(error)
         self._note_child(client.junk, client.child_exit)
 
     def _note_carrier(self) -> None:
@@ -8934,12 +8913,12 @@ class EraReport:
         elif not self.is_http and first is not None:
             self.findings.append(layer("start", "ok", "it runs"))
 
-    def _note_opening(self, client: Client) -> None:
-        """Note the layers of a conversation that was opened."""
+    def _note_opening(self, client: Client, opened: int) -> None:
+        """Note the layers of a conversation that was opened, by the first `opened` exchanges."""
         self.facts.update(
             protocolVersion=client.protocol_version, serverInfo=client.server_info,
             session=client.session_id is not None, transport=client.transport)
-        took, name = sum_ms(self.exchanges), format_server_name(self.facts)
+        took, name = sum_ms(self.exchanges[:opened]), format_server_name(self.facts)
         is_slow = not self.is_http and took > SLOW_START_MS
         self.findings += [layer("era", "ok", f"{self.version} ({self.name})"), layer(
             "handshake", "note", f"{name} starts slowly", "clients may give up on it: answer "
@@ -8960,10 +8939,9 @@ class EraReport:
                 f"transport {client.transport}", "newer clients want Streamable HTTP",
                 "2025-11-25 basic/transports, Backwards Compatibility"))
 
-    def _note_tools(self, result: dict, exchanges: List[Exchange]) -> None:
-        tools, opening = result["tools"], len(self.exchanges)
-        self.exchanges = exchanges
-        seen = [check for exchange in exchanges for check in explain_exchange(exchange)]
+    def _note_tools(self, result: dict, opened: int) -> None:
+        tools = result["tools"]
+        seen = [check for exchange in self.exchanges for check in explain_exchange(exchange)]
         step = next((check for check in seen if check.id == "step"), None)
         self.findings += [check for check in seen if check.id != "step" or check is step]
         self.findings += explain_tools(tools)
@@ -8976,7 +8954,7 @@ class EraReport:
         self.facts.update(tools=names, verdict="pass" if names else "partial")
         more = ", ..." if len(names) > 5 else ""
         shown = ", ".join(shorten(name, 80) for name in names[:5])
-        took = sum_ms(exchanges[opening:])
+        took = sum_ms(self.exchanges[opened:])
         self.findings.append(
             layer("tools", "ok", f"{len(names)}: {shown}{more}", "", took) if names else layer(
                 "tools", "warning", "tools/list names no tool",
@@ -8999,13 +8977,26 @@ class EraReport:
         self.stop(fault._replace(id=name, layer=name, ms=took), verdict)
 
     def _note_child(self, junk: List[Tuple[int, str]], ending: Optional[ChildExit]) -> None:
-        """Note what a stdio server printed beside messages, and how it ended."""
+        """Note what a stdio server printed beside messages, and how it took the end of its input."""
         if not self.is_http and self.depth > LAYERS.index("output"):
             self.findings.append(layer("output", "warning" if junk else "ok", count_things(
                 len(junk), "line") + " of something else" if junk else "messages only"))
-        self.findings += explain_junk(junk)
+        for number, text in junk:
+            self.findings.append(Finding(
+                "stdout", "warning", f"not MCP on stdout, line {number}: {text}",
+                "have it write UTF-8 (PYTHONUTF8=1), and only messages"
+                if "\ufffd" in text or "\\x00" in text else
+                "print to standard error: standard output is the protocol's",
+                "basic/transports/stdio"))
         if ending is not None:
-            self.findings.append(explain_ending(ending))
+            status, message, hint = "ok", "it ended when its input did", ""
+            if ending.signal:
+                status, hint = "warning", "end at the end of standard input, as clients expect"
+                message = f"it did not end when its input did: it took SIG{ending.signal}"
+            elif ending.left_something:
+                status, hint = "warning", "end what the server starts before it ends"
+                message = "it ended, but left processes running"
+            self.findings.append(layer("exit", status, message, hint, ending.seconds * 1000))
 
 
 def sum_ms(exchanges: List[Exchange]) -> float:
