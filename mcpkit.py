@@ -9075,8 +9075,11 @@ class Prober:
         if self.findings[-1].status == "fail":
             self.eras = [EraReport(self._names[0], self.is_http)]
             self.eras[0].stop(self.findings.pop(), "unreachable")
-        else:
-            self._speak()
+        for name in self._names:
+            if all(report.verdict != "unreachable" for report in self.eras):
+                self._client = self.make_client(name)
+                self.eras.append(EraReport(name, self.is_http))
+                self.eras[-1].run(self._client, self.exchanges)
         works = any(report.verdict in ("pass", "partial") for report in self.eras)
         for report in self.eras:
             for seen in report.findings:
@@ -9103,15 +9106,6 @@ class Prober:
                 started = time.monotonic()
         except (OSError, TransportError) as error:
             keep(explain_fault(explain_transport_error(error, self.endpoint, None, self.waits)))
-
-    def _speak(self) -> None:
-        """Speak to the server in each era, until one shows that nothing is there."""
-        for name in self._names:
-            if any(report.verdict == "unreachable" for report in self.eras):
-                break
-            self._client = self.make_client(name)
-            self.eras.append(EraReport(name, self.is_http))
-            self.eras[-1].run(self._client, self.exchanges)
 
     def fetch(self, url: str, is_anonymous: bool = False) -> Exchange:
         """Return the exchange of a GET; credentials go only to the origin that was named."""
@@ -9178,7 +9172,17 @@ def build_report(prober: Prober, ms: float) -> dict:
         if report.name in broken and report.verdict == "pass":
             report.facts["verdict"] = "partial"
     verdict = min((report.verdict for report in prober.eras), key=VERDICTS.index)
-    layers, checks = list_layers(prober), list_checks(prober)
+    agreed = " and ".join(seen.message for seen in prober.findings if seen.layer == "era")
+    steps = sorted((seen for seen in prober.findings       # of the era that came farthest
+                    if seen.layer and seen.era in ("", prober.best.name)),
+                   key=lambda seen: LAYERS.index(seen.layer))
+    layers = [{"name": seen.layer, "status": seen.status, "hint": seen.hint,
+               "message": agreed if seen.layer == "era" else seen.message,
+               "ms": seen.ms and round(seen.ms, 2)} for seen in steps]
+    checks = [{"id": f"{seen.era}-{seen.id}" if seen.era else seen.id, "status": seen.status,
+               "message": seen.message, "hint": seen.hint,
+               "spec": f"{seen.level}, {seen.spec}" if seen.level else seen.spec}
+              for seen in prober.findings if seen.era or not seen.layer]
     headline = build_headline(prober, verdict, layers, len(broken))
     for part in (*checks, *layers, *prober.trail, headline):
         for name, text in part.items():           # what a peer says may be long
@@ -9189,25 +9193,6 @@ def build_report(prober: Prober, ms: float) -> dict:
             "eras": {report.name: report.facts for report in prober.eras}, "checks": checks,
             "requests": sum(seen.method != "SSE" for seen in prober.exchanges),
             "elapsedMs": round(ms), "headline": headline, "layers": layers, "trail": prober.trail}
-
-
-def list_layers(prober: Prober) -> List[dict]:
-    """Return the layers that were passed, those of the era that came farthest, in their order."""
-    steps = [seen for seen in prober.findings
-             if seen.layer and seen.era in ("", prober.best.name)]
-    eras = [seen.message for seen in prober.findings if seen.layer == "era"]
-    return [{"name": seen.layer, "status": seen.status, "hint": seen.hint,
-             "message": " and ".join(eras) if seen.layer == "era" else seen.message,
-             "ms": seen.ms and round(seen.ms, 2)}
-            for seen in sorted(steps, key=lambda seen: LAYERS.index(seen.layer))]
-
-
-def list_checks(prober: Prober) -> List[dict]:
-    """Return what was seen in each era, and beside the eras."""
-    return [{"id": f"{seen.era}-{seen.id}" if seen.era else seen.id, "status": seen.status,
-             "message": seen.message, "hint": seen.hint,
-             "spec": f"{seen.level}, {seen.spec}" if seen.level else seen.spec}
-            for seen in prober.findings if seen.era or not seen.layer]
 
 
 def build_headline(prober: Prober, verdict: str, layers: List[dict], broken: int) -> dict:
