@@ -10828,37 +10828,35 @@ class StaticTokens:
 
 
 class Introspection:
-    """A `verify` that asks an authorization server, and remembers its answers for a while.
-
-    `send_form(form, credentials, timeout)` returns the status and the bytes of the answer.
-    """
+    """A `verify` that asks an authorization server, and remembers its answers for a while."""
 
     def __init__(self, url: str, credentials: Tuple[str, str], timeout: float,
-                 cache_seconds: float, runtime: Optional[Runtime] = None,
-                 send_form: Optional[Callable] = None):
-        self._url, self._credentials = url, credentials
-        self._timeout, self._cache_seconds = timeout, cache_seconds
-        self._runtime = runtime or system_runtime()
-        self._send_form = send_form or self._post
+                 cache_seconds: float):
+        self._url, self._timeout, self._cache_seconds = url, timeout, cache_seconds
+        # Spec: RFC 6749, 2.3.1.
+        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
+        self._headers = {
+            "Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+            "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
+            "User-Agent": f"mcpkit/{__version__}"}
         self._pool = HTTPPool(Network(), INTROSPECTION_BYTES)
-        self._lock = self._runtime.new_lock()
+        self._lock = threading.Lock()
         # By digest, in the order of asking; each with the time until which it holds.
         self._known: Dict[bytes, Tuple[float, Optional[Principal]]] = {}      # guarded by _lock
 
     def __call__(self, token: str) -> Optional[Principal]:
-        digest, now = _digest(token), self._runtime.now()
+        digest = _digest(token)
         with self._lock:
-            until, principal = self._known.get(digest, (now, None))
-        if now < until:
+            until, principal = self._known.get(digest, (0.0, None))
+        if time.monotonic() < until:
             return principal
         principal = self._ask(token, digest.hex())
-        wall_now = self._runtime.wall_now()
-        end = wall_now + self._cache_seconds
+        lasts = self._cache_seconds
         if principal is not None and _is_number(principal.claims.get("exp")):
-            end = min(end, principal.claims["exp"])      # not beyond the end of the token
+            lasts = min(lasts, max(principal.claims["exp"] - int(time.time()), 0))
         with self._lock:
             self._known.pop(digest, None)
-            self._known[digest] = (self._runtime.now() + end - wall_now, principal)
+            self._known[digest] = (time.monotonic() + lasts, principal)
             while len(self._known) > MAX_KNOWN_TOKENS:
                 del self._known[next(iter(self._known))]
         return principal
@@ -10869,8 +10867,9 @@ class Introspection:
         `name` is the subject if the answer has none. Raises TransportError or ProtocolError for
         no answer. Spec: RFC 7662, 2.2.
         """
-        form = {"token": token, "token_type_hint": "access_token"}
-        status, data = self._send_form(form, self._credentials, self._timeout)
+        form = urllib.parse.urlencode({"token": token, "token_type_hint": "access_token"})
+        status, _, data = self._pool.request("POST", self._url, self._headers,
+                                             form.encode("ascii"), build_waits(self._timeout))
         if status != 200:
             advice = ": check client_id and client_secret" if status in (400, 401, 403) else ""
             raise ProtocolError(f"{self._url} answered with HTTP {status}{advice}")
@@ -10888,18 +10887,6 @@ class Introspection:
         claims = types.MappingProxyType({"aud": (), **answer})
         return Principal(next(name for name in names if isinstance(name, str) and name),
                          frozenset(scope.split() if isinstance(scope, str) else ()), claims)
-
-    def _post(self, form: Dict[str, str], credentials: Tuple[str, str],
-              seconds: float) -> Tuple[int, bytes]:
-        """Post a form with our credentials (RFC 6749, 2.3.1)."""
-        basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
-        headers = {"Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
-                   "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
-                   "User-Agent": f"mcpkit/{__version__}"}
-        status, _, body = self._pool.request(
-            "POST", self._url, headers, urllib.parse.urlencode(form).encode("ascii"),
-            build_waits(seconds))
-        return status, body
 
 
 # ---- tokens of `serve`

@@ -101,7 +101,8 @@ MUTANTS = {
         "            number = candidate if digest == known else number",
         "fixed_tokens_are_all_compared_wherever_one_fits"),
     "an answer about a token outlives the token": Mutant(
-        '            end = min(end, principal.claims["exp"])', "            pass",
+        '            lasts = min(lasts, max(principal.claims["exp"] - int(time.time()), 0))',
+        "            pass",
         "an_answer_is_remembered_for_a_while_and_never_beyond_the_end_of_its_token"),
     "any number of tokens is remembered": Mutant(
         "            while len(self._known) > MAX_KNOWN_TOKENS:", "            while False:",
