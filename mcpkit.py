@@ -10510,7 +10510,7 @@ def end_process(code: int) -> None:
 # =============================================================================================
 # In: the token of a request. Out: the Principal that it stands for, or the refusal that tells how
 # to get a better one. A server with an Auth is an OAuth resource server: it issues no tokens, it
-# judges those of others. What asks another machine about a token comes in as a callable.
+# judges those of others.
 
 # The path at which a protected resource names the issuers of its tokens. Spec: RFC 9728, 3.
 RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
@@ -10537,7 +10537,7 @@ _SCOPE = r"[!#-\[\]-~]+"            # RFC 6749, 3.3
 
 
 def check_names(what: str, names: Collection[str]) -> Tuple[str, ...]:
-    """Return a list of strings as a tuple; UsageError where it is something else, say one str."""
+    """Return a list of strings as a tuple; UsageError if it is something else, say one str."""
     if isinstance(names, (str, bytes)) or not isinstance(names, Collection) or not all(
             isinstance(name, str) and name for name in names):
         raise UsageError(f"{what} must be a list of strings")
@@ -10559,7 +10559,7 @@ _RESOURCE = r"(?i)(https?://)(\[[0-9a-f:.]+\]|[^/?#@:\[\]]+)(:[0-9]{1,5})?(/[^?#
 def split_resource(url: str) -> Tuple[str, str]:
     """Return the origin of a URL in lower case, and its path ("" for the root).
 
-    Raises UsageError where it cannot name a resource. Spec: RFC 8707, 2; RFC 9728, 3.1.
+    Raises UsageError if it cannot name a resource. Spec: RFC 8707, 2; RFC 9728, 3.1.
     """
     match = re.fullmatch(_RESOURCE, url) if isinstance(url, str) and re.fullmatch(
         r"[!#-\[\]-~]+", url) else None
@@ -10599,7 +10599,7 @@ def expand_scopes(scopes: Iterable[str], implied: Mapping[str, Iterable[str]]) -
 
 
 class Auth:
-    """Who may call a server over HTTP, for `Server(auth=...)`. On stdio nobody is asked.
+    """Who may call a server over HTTP, for `Server(auth=...)`. On stdio no token is asked for.
 
     `verify` takes a token and returns its Principal, or None when it is worth nothing here. It
     checks what makes a token genuine (its signature, or its row in a table); one that cannot tell
@@ -10609,9 +10609,9 @@ class Auth:
     `authorization_servers` are the issuers whose tokens are accepted: with them the server
     publishes protected resource metadata (RFC 9728), from which clients learn where to log in.
     `scopes` are asked of every request, those of an item on top (`@server.tool(scopes=[...])`).
-    `resource` is the URL by which clients know this endpoint, where it is not the one that it
+    `resource` is the URL by which clients know this endpoint, if it is not the one that it
     listens at: behind a proxy, or under a host name. A token with an `aud` claim must name that
-    resource, or one of `audience` where it is given. `implied_scopes` maps a scope to the narrower
+    resource, or one of `audience` if that is given. `implied_scopes` maps a scope to the narrower
     ones that it includes. Raises UsageError for what makes no sense.
     """
 
@@ -10642,7 +10642,7 @@ class Auth:
         Raises UsageError if a server bound to this host has no URL to tell its clients.
         """
         if self.resource is None and self.authorization_servers and host in ("", "0.0.0.0", "::"):
-            raise UsageError(f"a server on all addresses ({host}) must be told its own: give Auth "
+            raise UsageError(f"a server on all addresses ({host}) must know its own: give Auth "
                              "the URL that clients use, as resource=")
         return Access(self, url, name, runtime)
 
@@ -10816,7 +10816,7 @@ class StaticTokens:
                 raise UsageError(f"token {number} cannot stand in a header: a token has letters, "
                                  "digits and -._~+/ only, and = at its end")
         if not tokens:
-            raise UsageError("there are no tokens, so nobody could call")
+            raise UsageError("there are no tokens, so no caller could be let in")
         self._digests = list(map(_digest, tokens))
 
     def __call__(self, token: str) -> Optional[Principal]:
@@ -10907,7 +10907,7 @@ def require_tokens(options: Any) -> Optional[Callable[[Server], None]]:
                              "python3 -c 'import secrets; print(secrets.token_urlsafe())'")
         tokens += found
     if tokens and options.stdio:
-        raise UsageError("--stdio asks nobody for a token: whoever starts the server may use it")
+        raise UsageError("--stdio asks for no token: whoever starts the server may use it")
     return (lambda server: setattr(server, "auth", Auth.bearer(tokens))) if tokens else None
 
 
@@ -11897,7 +11897,7 @@ def parse_resource_metadata(document: dict, url: str) -> Resource:
     names = list_resource_names(url)
     if name not in names:
         raise ProtocolError(f"the metadata is of the resource {shorten(name)}, not of {names[0]}: "
-                            "a token for it would be meant for somebody else")
+                            "a token for it would be meant for another server")
     if not issuers:
         raise ProtocolError("the resource metadata names no authorization_servers")
     for issuer in issuers:
@@ -11948,12 +11948,12 @@ def check_can_log_in(issuer: Issuer) -> None:
     Spec: security-considerations, Authorization Code Protection.
     """
     if issuer.authorization_endpoint is None:
-        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so nobody can log in")
+        raise ProtocolError(f"{issuer.name} has no authorization_endpoint, so no person can log in")
     if "S256" not in issuer.challenge_methods:
         raise ProtocolError(f"{issuer.name} does not say that it supports PKCE with S256 (its "
                             "code_challenge_methods_supported is "
                             f"{shorten(list(issuer.challenge_methods))}): a stolen code could be "
-                            "used there, so nobody logs in")
+                            "used there, so no login is safe")
 
 
 # ---- tokens, and the client that they are for
@@ -12212,7 +12212,7 @@ class TokenFile:
         try:
             with open(self._path, "rb") as file:
                 entries = find_list((read_object(file.read()) or {}).get("tokens"))
-        except OSError:                           # whoever writes there is told why
+        except OSError:                           # writing there will say why
             entries = []
         load, records = adapt(TokenRecord, globals()).load, []
         for entry in entries:
@@ -12407,7 +12407,7 @@ class RedirectServer(http.server.ThreadingHTTPServer):
         self.timeout, deadline = STOP_LOOK_SECONDS, time.monotonic() + LOGIN_SECONDS
         while not self.answers:
             if time.monotonic() > deadline:
-                raise TransportError(f"nobody has logged in for {LOGIN_SECONDS:g} s",
+                raise TransportError(f"no login was finished within {LOGIN_SECONDS:g} s",
                                      timed_out=True)
             self.handle_request()
         return self.answers[0]
@@ -12684,11 +12684,13 @@ class OAuth:
                   known: Optional[ClientIdentity]) -> ClientIdentity:
         """Return who we are to an issuer. Spec: client-registration, in its order."""
         if self._client_id is not None:
-            method = choose_auth_method(issuer, bool(self._client_secret), bool(self._signer))
-            return ClientIdentity(self._client_id, self._client_secret, method, redirect_uri)
-        if self._client_metadata_url is not None and issuer.reads_client_metadata:
-            method = choose_auth_method(issuer, False, bool(self._signer))
-            return ClientIdentity(self._client_metadata_url, None, method, redirect_uri)
+            client_id, secret = self._client_id, self._client_secret
+        else:
+            client_id = self._client_metadata_url if issuer.reads_client_metadata else None
+            secret = None
+        if client_id is not None:
+            method = choose_auth_method(issuer, bool(secret), bool(self._signer))
+            return ClientIdentity(client_id, secret, method, redirect_uri)
         if known is not None and known.redirect_uri == redirect_uri:
             return known
         return self._register(issuer, redirect_uri, scopes)
@@ -12857,7 +12859,7 @@ def ask_for_redirect(url: str) -> str:
              f"that does not load, {DEFAULT_REDIRECT}?...\nPaste the URL of that page here:")
     answer = sys.stdin.readline().strip() if sys.stdin is not None else ""
     if not answer:
-        raise UsageError("no URL was pasted, so nobody is logged in")
+        raise UsageError("no URL was pasted, so there is no login")
     return answer
 
 

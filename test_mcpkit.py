@@ -8283,7 +8283,7 @@ def test_fixed_tokens_are_all_compared_wherever_one_fits(monkeypatch):
 AUTH_FAULTS = {
     "no function": (lambda: Auth("secret"), "a function that takes a token"),
     "a token for a list": (lambda: Auth.bearer("secret"), "must be a list"),
-    "no tokens": (lambda: Auth.bearer([]), "nobody could call"),
+    "no tokens": (lambda: Auth.bearer([]), "no caller could be let in"),
     "a token with a blank": (lambda: Auth.bearer(["a", "b c"]), "token 2 cannot stand"),
     "a token with a line end": (lambda: Auth.bearer(["a\n"]), "token 1 cannot stand"),
     "a text for scopes": (lambda: Auth(len, scopes="a b"), "scopes must be a list"),
@@ -8489,7 +8489,7 @@ TOKEN_FAULTS = {
     "a file that is not there": (["--token-file", "no/such/file"], "cannot be read"),
     "an empty file": (["--token-file", os.devnull], "holds no token: put one"),
     "a token that no header can carry": (["--token-env", "ODD_TOKEN"], "token 1 cannot stand in"),
-    "a token for stdio": (["--stdio", "--token-env", "GOOD_TOKEN"], "--stdio asks nobody"),
+    "a token for stdio": (["--stdio", "--token-env", "GOOD_TOKEN"], "--stdio asks for no token"),
 }
 
 
@@ -9725,7 +9725,7 @@ class Documents:
 
 
 RESOURCE_FAULTS = {
-    "of another host": ({"resource": "https://evil/a/mcp"}, "would be meant for somebody else"),
+    "of another host": ({"resource": "https://evil/a/mcp"}, "would be meant for another server"),
     "of another path": ({"resource": "https://h/b"}, "not of https://h/a/mcp"),
     "of a path that begins alike": ({"resource": "https://h/a/mc"}, "not of https://h/a/mcp"),
     "of another scheme": ({"resource": "http://h/a/mcp"}, "not of https://h/a/mcp"),
@@ -9755,7 +9755,7 @@ ISSUER_FAULTS = {
     "with a page that is a script": ({"authorization_endpoint": "javascript:x()"}, "https URL"),
     "with registration elsewhere": ({"registration_endpoint": "ftp://as"}, "https URL"),
     "without registration": ({"registration_endpoint": None}, "registers no clients by itself"),
-    "without a page": ({"authorization_endpoint": None}, "nobody can log in"),
+    "without a page": ({"authorization_endpoint": None}, "no person can log in"),
     "without PKCE": ({"code_challenge_methods_supported": None}, "PKCE with S256"),
     "with weak PKCE": ({"code_challenge_methods_supported": ["plain"]}, "PKCE with S256"),
     "with PKCE that is no list": ({"code_challenge_methods_supported": "S256"}, "PKCE with S256"),
@@ -10486,7 +10486,7 @@ def test_a_login_that_nobody_finishes_ends_in_time(monkeypatch):
     import webbrowser
     monkeypatch.setattr(webbrowser, "open", lambda url: True)
     monkeypatch.setattr(mcpkit, "LOGIN_SECONDS", 0.05)
-    with guarded() as (_, server), pytest.raises(TransportError, match="nobody has logged in"):
+    with guarded() as (_, server), pytest.raises(TransportError, match="no login was finished"):
         Client(server.url, auth=mcpkit.OAuth(), timeout=WAIT).connect()
 
 
