@@ -10642,11 +10642,15 @@ def test_a_bound_token_goes_with_a_new_proof_for_each_request(tmp_path):
     store = mcpkit.TokenFile(str(tmp_path / "tokens.json"))
     with guarded() as (issuer, server):
         issuer.nonce, server.nonce = "issuers-nonce", "servers-nonce"
+        serve = server.serve
+        server.answer = lambda asked: (             # each proof names where its request goes
+            http_answer(b"", "308 Moved", "text/plain", "Location: /new")
+            if asked.path == "/mcp" else serve(asked))
         with log_in(server, dpop=True, store=store) as client:
             assert client.list_tools() == []
             issuer.scopes.clear()
             assert client.request("x/y") == {"ok": 1}
-    assert issuer.log.count("refresh_token") == 1
+    assert issuer.log.count("refresh_token") == 1 and "/new" in [a.path for a in server.asked]
     proofs = [(side, asked) for side in (issuer, server) for asked in side.asked
               if "dpop" in asked.headers]
     read = [read_jwt(asked.headers["dpop"]) for _, asked in proofs]
