@@ -6548,8 +6548,8 @@ def check_header(name: str, value: str) -> None:
 # 15. HTTP CLIENT
 # =============================================================================================
 # In: a request and how long it may take. Out: its response, or the error that says in one line
-# which layer failed. http.client speaks HTTP; here is what it lacks: deadlines, proxies by the
-# rules of urllib.request, reasons, limits, and connections that are used again. MCP is not known.
+# which layer failed. http.client reads the responses; here is what it lacks: deadlines, proxies by
+# the rules of urllib.request, reasons, limits, and connections that are used again.
 
 NOTED_BYTES = 1024 * 1024               # of a body that an observer gets
 ANSWER_HEAD_BYTES = 256 * 1024          # of a response's head, with those that announce it

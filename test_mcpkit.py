@@ -6516,7 +6516,7 @@ SILENT_CHILD = "import sys; sys.stdin.read()"
 @table("target, wait", {
     "connect() to a stdio server": ([sys.executable, "-c", SILENT_CHILD], lambda client: None),
     "connect() over HTTP": (lambda asked: stay_open(), lambda client: None),
-    "connect() that gets no head": (lambda asked: iter(lambda: OPEN_END.wait(WAIT) and b"", b""),
+    "connect() that gets no head": (lambda asked: iter(lambda: b"" * OPEN_END.wait(WAIT), b""),
                                     lambda client: None),
     "request() over HTTP": (lambda asked: legacy_peer(asked, x_y=lambda asked: stay_open()),
                             lambda client: client.request("x/y"))})
