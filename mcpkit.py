@@ -14176,14 +14176,7 @@ CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the seco
 PLACES = (
     (0, "page", "", "the page"), (1, "catalog", CATALOG_PATH, "well-known"),
     (3, "resource", RESOURCE_METADATA_PATH, "RFC 9728"),
-    *((5, "conventional", path, "convention") for path in (
-        "/.well-known/mcp.json", "/.well-known/mcp", "/.well-known/mcp/server-card.json",
-        "/.well-known/mcp-server-card")),
-    (6, "endpoint", "/mcp", "the usual path"))
-# The members of a document that may name an endpoint, "*" being any member or item.
-ENDPOINT_MEMBERS = {"resource": ("resource",), "conventional": (
-    "url", "endpoint", "endpoints.streamable_http", "transport.endpoint", "transports.*.url",
-    "remotes.*.url", "mcpServers.*.url")}
+    (5, "endpoint", "/mcp", "the usual path"))
 LINK_RELATIONS = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"),
                   "mcp-server": (4, "endpoint")}
 LAYERS.insert(1, "discovery")
@@ -14238,23 +14231,12 @@ def read_page(header: str, page: str, origin: Candidate) -> Iterator[Candidate]:
                                 f"link {relation}")
 
 
-def find_members(value: Any, names: List[str]) -> List[Any]:
-    """Return what is at a path of member names in a JSON value, "*" being each of them."""
-    if not names:
-        return [value]
-    is_dict = isinstance(value, dict)
-    if names[0] == "*":
-        items = value.values() if is_dict else find_list(value)
-        return [found for item in items for found in find_members(item, names[1:])]
-    return find_members(value[names[0]], names[1:]) if is_dict and names[0] in value else []
-
-
 def read_document(document: dict, origin: Candidate) -> Iterator[Candidate]:
     """Yield the endpoint that a document names, and the cards and catalogs in a catalog.
 
     The variables in the URLs of a server card are filled in with their defaults.
     """
-    for remote in find_members(document, ["remotes", "*"]) if origin.kind == "card" else ():
+    for remote in find_list(document.get("remotes")) if origin.kind == "card" else ():
         if isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(
                 remote.get("url"), str):
             url, variables = remote["url"], remote.get("variables")
@@ -14270,9 +14252,9 @@ def read_document(document: dict, origin: Candidate) -> Iterator[Candidate]:
         elif kind in (*CARD_TYPES, CATALOG_TYPE) and isinstance(entry.get("url"), str):
             yield Candidate(1, "card" if kind in CARD_TYPES else "catalog",
                             resolve_link(origin.url, entry["url"]), "the catalog")
-    urls = [resolve_link(origin.url, url) for names in ENDPOINT_MEMBERS.get(origin.kind, ())
-            for url in find_members(document, names.split(".")) if isinstance(url, str)]
-    for url in [url for url in urls if is_http_url(url)][:1]:
+    resource = document.get("resource") if origin.kind == "resource" else None
+    url = resolve_link(origin.url, resource)
+    if resource and is_http_url(url):
         yield Candidate(origin.rank, "endpoint", url, origin.source)
 
 
@@ -14389,9 +14371,9 @@ def check_card(prober: Prober, card: dict) -> Iterator[Finding]:
     eras = {report.name: report.version for report in prober.eras}
     spoken = [version for version in eras.values() if version]
     urls = [one.url for one in read_document(card, Candidate(0, "card", prober.endpoint, ""))]
-    promised = {version for versions in find_members(card, [
-        "remotes", "*", "supportedProtocolVersions"]) for version in find_list(versions)
-        if isinstance(version, str)}
+    promised = {version for remote in find_list(card.get("remotes")) if isinstance(remote, dict)
+                for version in find_list(remote.get("supportedProtocolVersions"))
+                if isinstance(version, str)}
     is_kept = promised.issuperset(spoken) and not any(
         eras.get("modern" if version in MODERN_VERSIONS else "legacy", version) is None
         for version in promised)

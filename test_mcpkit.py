@@ -11462,8 +11462,6 @@ SITES = {                 # what each path answers to a GET: where the endpoint 
         "resource": "ORIGIN/deep/mcp"}}, "/deep/mcp", "RFC 9728"),
     "a link in the page": ({"/": b'<LINK REL="icon mcp-server" HREF="deep/mcp?a=1&amp;b=2">'},
                            "/deep/mcp?a=1&b=2", "link mcp-server"),
-    "folklore": ({"/.well-known/mcp.json": {"mcpServers": {"a": {"url": "ORIGIN/deep/mcp"}}}},
-                 "/deep/mcp", "convention"),
     "nothing but the usual path": ({}, "/mcp", "the usual path"),
 }
 
@@ -11513,7 +11511,7 @@ def test_a_site_without_an_endpoint_is_asked_twelve_times_at_most(answer):
         report = mcpkit.probe(peer.origin, timeout=WAIT)
         asked = len(peer.asked)
         assert mcpkit.probe(peer.origin, timeout=WAIT, guess=False)["trail"] == []
-    assert report["verdict"] == "fail" and 5 < len(report["trail"])
+    assert report["verdict"] == "fail" and 4 <= len(report["trail"])
     assert asked == report["requests"] <= 2 + 12 and len(peer.asked) - asked in (2, 3)
 
 
@@ -11521,7 +11519,7 @@ def test_nothing_is_asked_of_another_site_and_no_credentials_leave_their_origin(
     with untouched_port() as port:
         far = f"http://127.0.0.1:{port}/mcp"
         page = f'<link rel="mcp" href="{far}"><link rel=ai-catalog href="//evil.test/c">'.encode()
-        with Peer(site({"/": page, "/.well-known/mcp": {"endpoint": far}}, "/mcp")) as peer:
+        with Peer(site({"/": page, PRM: {"resource": far}}, "/mcp")) as peer:
             report = mcpkit.probe(peer.origin, headers={"Authorization": "Bearer s"}, timeout=WAIT)
     assert [lead["url"] for lead in report["trail"] if "another site" in lead["outcome"]] == [
         "http://evil.test/c", far]
@@ -11570,8 +11568,7 @@ PROBED_HOSTILE = [
         "type": CATALOG["entries"][1]["type"], "url": "//["}, {
         "type": CATALOG["entries"][1]["type"], "data": {"remotes": [7, {
             "type": "streamable-http", "url": "//[", "variables": [7]}]}}]}},
-    {"/.well-known/mcp": {"url": ["//["], "remotes": {"a": {"url": "ORIGIN/\x1b"}}}},
-    {"/.well-known/mcp.json": b"[" * 60_000}, {"/.well-known/mcp.json": b"\xff\xfe{}"},
+    {PRM: b"[" * 60_000}, {PRM: b"\xff\xfe{}"},
 ]
 
 
@@ -11580,7 +11577,7 @@ def test_documents_that_make_no_sense_lead_nowhere_and_break_nothing(documents):
     with Peer(site(documents, None)) as peer:
         report = mcpkit.probe(peer.origin, era="legacy", timeout=WAIT)
     assert report["verdict"] == "fail" and report["endpoint"] == peer.origin
-    assert 7 < len(report["trail"])
+    assert 4 <= len(report["trail"])
 
 
 CARDS = {                 # what a card says: what is wrong about it, none where nothing is
