@@ -10683,9 +10683,11 @@ class Access:
             origin, path = split_resource(resource)
             self._metadata_url = origin + RESOURCE_METADATA_PATH + path
             metadata = without_none({                     # Spec: RFC 9728, 2
-                "resource": resource, "authorization_servers": list(auth.authorization_servers),
+                "resource": resource,
+                "authorization_servers": list(auth.authorization_servers),
                 "scopes_supported": list(auth.scopes) or None,
-                "bearer_methods_supported": ["header"], "resource_name": title})
+                "bearer_methods_supported": ["header"],
+                "resource_name": title})
             document = Document(lambda url: metadata, headers=PUBLIC_HEADERS)
             # A proxy may have put the endpoint at another path than it has here.
             self.documents = {RESOURCE_METADATA_PATH + path: document
@@ -10762,8 +10764,10 @@ class Access:
                scopes: Iterable[str]) -> HTTPError:
         """Return the refusal that says in its challenge how to get a better token."""
         params = without_none({
-            "error": code, "error_description": text if code else None,
-            "resource_metadata": self._metadata_url, "scope": " ".join(scopes) or None})
+            "error": code,
+            "error_description": text if code else None,
+            "resource_metadata": self._metadata_url,
+            "scope": " ".join(scopes) or None})
         challenge = format_challenge("Bearer", params or {"realm": "mcp"})
         return HTTPError(status, text, (("WWW-Authenticate", challenge),))
 
@@ -10836,7 +10840,8 @@ class Introspection:
         # Spec: RFC 6749, 2.3.1.
         basic = ":".join(map(urllib.parse.quote_plus, credentials)).encode("ascii")
         self._headers = {
-            "Accept": JSON_TYPE, "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": JSON_TYPE,
+            "Content-Type": "application/x-www-form-urlencoded",
             "Authorization": "Basic " + base64.b64encode(basic).decode("ascii"),
             "User-Agent": f"mcpkit/{__version__}"}
         self._pool = HTTPPool(Network(), INTROSPECTION_BYTES)
@@ -12122,10 +12127,12 @@ class TokenExchange:
         self._url, self._timeout, self._send = url, timeout, send
         self._headers, more = build_client_auth(ClientIdentity(
             client_id, client_secret, "client_secret_basic" if client_secret else "none"))
-        self._form = {"grant_type": OAUTH_URN + "grant-type:token-exchange",      # RFC 8693
-                      "subject_token": subject_token,
-                      "subject_token_type": f"{OAUTH_URN}token-type:{subject_type}",
-                      "requested_token_type": f"{OAUTH_URN}token-type:{requested_type}", **more}
+        self._form = {
+            "grant_type": OAUTH_URN + "grant-type:token-exchange",      # RFC 8693
+            "subject_token": subject_token,
+            "subject_token_type": f"{OAUTH_URN}token-type:{subject_type}",
+            "requested_token_type": f"{OAUTH_URN}token-type:{requested_type}",
+            **more}
 
     def __call__(self, issuer: str, resource: str) -> str:
         """Return a token that the issuer of a resource's tokens takes as an assertion."""
@@ -12332,8 +12339,11 @@ class Signer:
         public = self._run("ec", "-in", path, *NO_PASSPHRASE, "-pubout", "-outform", "DER")
         if len(public) != 91 or public[-65] != 4:     # DER of P-256 ends with the point
             raise UsageError("the key is not a P-256 key, which ES256 takes")
-        self.public_jwk = {"kty": "EC", "crv": "P-256", "x": encode_base64url(public[-64:-32]),
-                           "y": encode_base64url(public[-32:])}
+        self.public_jwk = {
+            "kty": "EC",
+            "crv": "P-256",
+            "x": encode_base64url(public[-64:-32]),
+            "y": encode_base64url(public[-32:])}
 
     def build_jwt(self, header: dict, claims: dict) -> str:
         """Return claims as a signed token with a new id. Spec: RFC 7515; RFC 7518, 3.4."""
@@ -12451,16 +12461,22 @@ class OAuth:
         if client_metadata_url and not re.match(r"https://[^/?#]+/[^?#]", client_metadata_url):
             raise UsageError("client_metadata_url is an https URL with a path, but is "
                              + shorten(client_metadata_url))
-        self._client_id, self._client_secret, self._issuer = client_id, client_secret, issuer
+        self._client_id = client_id
+        self._client_secret = client_secret
+        self._issuer = issuer
         self._signer = Signer(key_file) if key_file else None
         self._client_metadata_url = client_metadata_url
-        self._client_name, self._application_type = client_name, application_type
-        self._grant, self._assertion = grant, assertion
+        self._client_name = client_name
+        self._application_type = application_type
+        self._grant = grant
+        self._assertion = assertion
         self._scopes = check_scope_names(scopes)
-        self._authorize, self._redirect_uri = authorize, redirect_uri
+        self._authorize = authorize
+        self._redirect_uri = redirect_uri
         self._store: Any = store or Tokens()
         self._token_type = "DPoP" if dpop else "Bearer"
-        self._timeout, self._send = timeout, send
+        self._timeout = timeout
+        self._send = send
         self._lock = threading.RLock()
         self._known: Dict[str, Optional[TokenRecord]] = {}   # by endpoint; guarded by _lock
         # By endpoint: whether a token that was not used yet was "known", by "refresh" or "grant".
@@ -12624,9 +12640,11 @@ class OAuth:
         with self._store.locked() as tokens:
             newest = tokens.find(record.issuer, record.resource) or record
             if newest.access_token == record.access_token:
-                newest = self._redeem(issuer, {
-                    "grant_type": "refresh_token", "refresh_token": record.refresh_token,
-                    "resource": record.resource}, record)
+                form = {
+                    "grant_type": "refresh_token",
+                    "refresh_token": record.refresh_token,
+                    "resource": record.resource}
+                newest = self._redeem(issuer, form, record)
             return self._keep(tokens, newest, url, "refresh")
 
     def _choose_issuer(self, resource: Resource) -> str:
@@ -12704,8 +12722,10 @@ class OAuth:
         methods = [method for method in ("none", "client_secret_basic", "client_secret_post")
                    if method in issuer.auth_methods]
         request = without_none({
-            "client_name": self._client_name, "redirect_uris": [redirect_uri],
-            "response_types": ["code"], "grant_types": GRANTS["authorization_code"],
+            "client_name": self._client_name,
+            "redirect_uris": [redirect_uri],
+            "response_types": ["code"],
+            "grant_types": GRANTS["authorization_code"],
             "application_type": self._application_type,
             "token_endpoint_auth_method": (methods or ["none"])[0],
             "scope": " ".join(scopes) or None})
@@ -12736,14 +12756,21 @@ class OAuth:
                 authorize, redirect_uri = server.authorize, server.redirect_uri
             client = self._identify(issuer, redirect_uri, scopes, known)
             query = format_form(without_none({
-                "response_type": "code", "client_id": client.client_id,
-                "redirect_uri": redirect_uri, "scope": " ".join(scopes) or None, "state": state,
-                "code_challenge": hash_base64url(verifier),           # Spec: RFC 7636, 4.2
-                "code_challenge_method": "S256", "resource": resource}))
+                "response_type": "code",
+                "client_id": client.client_id,
+                "redirect_uri": redirect_uri,
+                "scope": " ".join(scopes) or None,
+                "state": state,
+                "code_challenge": hash_base64url(verifier),       # Spec: RFC 7636, 4.2
+                "code_challenge_method": "S256",
+                "resource": resource}))
             page = issuer.authorization_endpoint or ""
             answer = authorize(page + ("&" if "?" in page else "?") + query)
-        return client, {"grant_type": "authorization_code", "redirect_uri": redirect_uri,
-                        "code": parse_redirect(answer, state, issuer), "code_verifier": verifier}
+        return client, {
+            "grant_type": "authorization_code",
+            "redirect_uri": redirect_uri,
+            "code": parse_redirect(answer, state, issuer),
+            "code_verifier": verifier}
 
     def _ask_issuer(self, issuer: Issuer, resource: str, scopes: Tuple[str, ...],
                     known: Optional[ClientIdentity]) -> Tuple[ClientIdentity, dict]:
@@ -12761,7 +12788,9 @@ class OAuth:
             if self._signer is None:
                 raise UsageError("this client proves itself with a key: give its key_file")
             assertion = self._signer.build_jwt({"typ": "JWT"}, {
-                "iss": client.client_id, "sub": client.client_id, "aud": issuer.name,
+                "iss": client.client_id,
+                "sub": client.client_id,
+                "aud": issuer.name,
                 "exp": int(time.time()) + ASSERTION_SECONDS})
         headers, more = build_client_auth(client, assertion)
         body = format_form({**form, **more}).encode("ascii")
