@@ -14199,13 +14199,13 @@ SERVICE_OPTIONS["publish"] = build_public_documents
 
 MAX_DISCOVERY_REQUESTS = 12
 MAX_CANDIDATES = 100                   # that are taken from one document
-CONFIRM_REQUESTS = 4                   # that a handshake in an unknown era may take
+CONFIRM_REQUESTS = 3                   # that a handshake in an unknown era may take
 CARD_TYPES = (CARD_TYPE, "application/mcp-server+json")               # the second is older
 # Where to look first: the rank, what is expected there, the path, and who names it.
 PLACES = (
     (0, "page", "", "the page"), (1, "catalog", CATALOG_PATH, "well-known"),
     (3, "resource", RESOURCE_METADATA_PATH, "RFC 9728"),
-    (5, "endpoint", "/mcp", "the usual path"))
+    *((5, "endpoint", path, "a usual path") for path in ("/mcp", "/api/mcp", "/sse")))
 LINK_RELATIONS = {"ai-catalog": (1, "catalog"), "mcp": (4, "endpoint"),
                   "mcp-server": (4, "endpoint")}
 LAYERS.insert(1, "discovery")
@@ -14342,10 +14342,9 @@ def try_candidate(prober: Prober, candidate: Candidate, requests: int
 
 def search_endpoint(prober: Prober) -> Optional[Candidate]:
     """Return the endpoint on the target's site that was confirmed, None if there is none."""
-    own_path = urllib.parse.urlsplit(prober.target).path.rstrip("/")
-    waiting: List[Candidate] = [
-        Candidate(rank, kind, urljoin(prober.target, path), source)
-        for rank, kind, path, source in PLACES if kind != "endpoint" or path != own_path]
+    waiting = [Candidate(rank, kind, urljoin(prober.target, path), source)
+               for rank, kind, path, source in PLACES
+               if kind != "endpoint" or urljoin(prober.target, path) != prober.target]
     seen, limit = set(), len(prober.exchanges) + MAX_DISCOVERY_REQUESTS
     while waiting:
         candidate = min(waiting, key=lambda other: other.rank)     # the first of the lowest rank
@@ -14375,6 +14374,9 @@ def probe_elsewhere(prober: Prober, _: Any) -> None:
     is_page = any(page.status == 200 and "html" in parse_media_type(
         page.headers.get("content-type")) for page in pages)
     if found is None:
+        prober.advise(re.sub("the endpoint is often at /mcp.*", "no endpoint was found at /mcp or "
+                             "another usual path: look for it in the program",
+                             prober.best.fault.hint))
         return
     if not is_page and urllib.parse.urlsplit(prober.target).path not in ("", "/"):
         prober.advise(f"the endpoint is {found.url}: probe that")
