@@ -8977,7 +8977,7 @@ class EraReport:
         self.stop(fault._replace(id=name, layer=name, ms=took), verdict)
 
     def _note_child(self, junk: List[Tuple[int, str]], ending: Optional[ChildExit]) -> None:
-        """Note what a stdio server printed beside messages, and how it took the end of its input."""
+        """Note what a stdio server printed beside messages, and how it ended."""
         if not self.is_http and self.depth > LAYERS.index("output"):
             self.findings.append(layer("output", "warning" if junk else "ok", count_things(
                 len(junk), "line") + " of something else" if junk else "messages only"))
@@ -9167,9 +9167,9 @@ def probe(target: Union[str, List[str]], **options: Any) -> dict:
 
 def build_report(prober: Prober, ms: float) -> dict:
     """Return the report on what was found: its parts are views of the findings."""
-    broken = [seen.era for seen in prober.findings if (seen.level, seen.status) == ("MUST", "fail")]
+    broken = [seen for seen in prober.findings if (seen.level, seen.status) == ("MUST", "fail")]
     for report in prober.eras:
-        if report.name in broken and report.verdict == "pass":
+        if report.verdict == "pass" and any(seen.era == report.name for seen in broken):
             report.facts["verdict"] = "partial"
     verdict = min((report.verdict for report in prober.eras), key=VERDICTS.index)
     agreed = " and ".join(seen.message for seen in prober.findings if seen.layer == "era")
@@ -9183,7 +9183,7 @@ def build_report(prober: Prober, ms: float) -> dict:
                "message": seen.message, "hint": seen.hint,
                "spec": f"{seen.level}, {seen.spec}" if seen.level else seen.spec}
               for seen in prober.findings if seen.era or not seen.layer]
-    headline = build_headline(prober, verdict, layers, len(broken))
+    headline = build_headline(prober, verdict, layers, len({seen.id for seen in broken}))
     for part in (*checks, *layers, *prober.trail, headline):
         for name, text in part.items():           # what a peer says may be long
             if isinstance(text, str) and len(text) > MAX_REPORT_CHARS:
@@ -13482,14 +13482,18 @@ class ServerUnderTest:
         return self.send("POST", {**own, **(headers or {})}, data,
                          "messages" if method == "subscriptions/listen" else "response")
 
+    def check_time(self) -> None:
+        """Raise Inapplicable when the time is used up."""
+        if time.monotonic() >= self.prober.waits.deadline:
+            raise Inapplicable("the time is used up: --timeout gives it more")
+
     def send(self, verb: str, headers: Optional[dict] = None, data: bytes = b"",
              enough: str = "headers") -> RawResponse:
         """Send an HTTP request. A stream is read until it has `enough` and a little longer.
 
         Raises TransportError if there is no answer, Inapplicable when the time is used up.
         """
-        if time.monotonic() >= self.prober.waits.deadline:
-            raise Inapplicable("the time is used up: --timeout gives it more")
+        self.check_time()
         waits = Timeouts(PROBE_SILENCE_SECONDS, self.prober.waits.deadline)
         own = {HEADER_PROTOCOL_VERSION: self.version,
                HEADER_SESSION_ID: self.session_id if self.era == "legacy" else None,
@@ -14096,6 +14100,7 @@ def judge_server(server: ServerUnderTest) -> Iterator[Finding]:
         for row in RULES:
             if row.legacy if server.era == "legacy" else row.modern:
                 yield row.judge(server)
+        server.check_time()
         server.close_session()
     except Inapplicable as reason:
         yield Finding("deep", "note", f"not every rule was tried: {reason}", era=server.era)

@@ -11343,6 +11343,7 @@ def test_the_deep_checks_end_when_the_time_is_used_up():
         report = mcpkit.probe(peer.url, era="legacy", deep=True, timeout=1.0)
     assert find_check(report, "legacy-ping")["status"] == "fail"
     assert "time is used up" in find_check(report, "legacy-id-echo")["message"]
+    assert find_check(report, "legacy-deep")["message"].startswith("not every rule was tried")
     assert report["eras"]["legacy"]["levels"]["MUST"]["skipped"] > 10
 
 
