@@ -13285,6 +13285,7 @@ FOREIGN_ORIGIN = "http://mcpkit-probe.invalid"
 FEATURES = {"tools": "tools/list", "resources": "resources/list", "prompts": "prompts/list"}
 RULE_CLIENT = {"name": "mcpkit", "version": __version__}
 REFUSED = -1                           # expected of a request: any refusal will do
+SAME = "="                             # the modern section of a rule: that of the legacy one
 Faults = Iterator[Tuple[str, Any]]     # pairs of a rule's id and what breaks it, None if nothing
 
 
@@ -13567,7 +13568,8 @@ def rule(rule_id: str, level: str, legacy: str, modern: str, about: str, hint: s
          since: str = "2025-03-26") -> Callable:
     """Return a decorator that adds a rule with the function as its check; see Rule."""
     def add(check: Callable) -> Callable:
-        RULES.append(Rule(rule_id, level, legacy, modern, about, hint, since, check))
+        RULES.append(Rule(rule_id, level, legacy, legacy if modern is SAME else modern, about, hint,
+                          since, check))
         return check
     return add
 
@@ -13607,18 +13609,19 @@ _OLD = "basic/transports, "
 _POSTING, _OLD_SESSION = _OLD + "Sending Messages to the Server", _OLD + "Session Management"
 _NEW_POSTING, _OLD_GET = _HTTP + "Sending Messages", _OLD + "Listening for Messages from the Server"
 _SECURITY, _NEW_SECURITY = _OLD + "Security Warning", _HTTP + "Security & Endpoint"
-_PAGES, _TOOL, _TOOL_NAMES = "server/utilities/pagination", "server/tools, Tool", (
-    "server/tools, Tool Names")
 _LEFT_OUT = "clients leave such an item out"
 
 
 # ---- openings
 
-@rule("discover", "MUST", "", "server/discover, Response", "server/discover",
+@rule("discover", "MUST", "", "server/discover, Response",
+      "server/discover",
       "answer it with supportedVersions and capabilities")
-@rule("initialize", "MUST", "basic/lifecycle, Initialization", "", "initialize",
+@rule("initialize", "MUST", "basic/lifecycle, Initialization", "",
+      "initialize",
       "answer with protocolVersion, capabilities and serverInfo")
-@rule("server-info", "SHOULD", "", "basic, _meta", f"_meta[{META_SERVER_INFO!r}]",
+@rule("server-info", "SHOULD", "", "basic, _meta",
+      f"_meta[{META_SERVER_INFO!r}]",
       "put name and version there")
 def rule_opening(server: ServerUnderTest) -> Faults:
     result, name = server.opened, "discover" if server.era == "modern" else "initialize"
@@ -13650,7 +13653,8 @@ def rule_lists_answer(server: ServerUnderTest) -> Faults:
 
 
 @rule("initialize-unknown", "MUST", "basic/lifecycle, Version Negotiation", "",
-      f"initialize for {UNKNOWN_VERSION}", "answer with the latest version that is supported")
+      f"initialize for {UNKNOWN_VERSION}",
+      "answer with the latest version that is supported")
 def rule_initialize_unknown(server: ServerUnderTest) -> Faults:
     answer = server.initialize(UNKNOWN_VERSION)
     session_id = answer.headers.get("mcp-session-id")
@@ -13662,7 +13666,8 @@ def rule_initialize_unknown(server: ServerUnderTest) -> Faults:
         yield "initialize-unknown", answer.seen
 
 
-@rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", "", "ping",
+@rule("ping", "MUST", "basic/utilities/ping, Behavior Requirements", "",
+      "ping",
       "answer it with an empty result")
 def rule_ping(server: ServerUnderTest) -> Faults:
     answer = server.ask("ping")
@@ -13698,11 +13703,11 @@ changed("capabilities-missing", "MUST", "", "basic, _meta", 400, INVALID_PARAMS,
         meta={META_CLIENT_CAPABILITIES: None})
 changed("session-ignored", "SHOULD", "", _EARLIER, headers={HEADER_SESSION_ID: "no-such-session"},
         hint="ignore the header")
-changed("id-null", "MUST", "basic, Requests", "basic, Requests", REFUSED, id=None)
-changed("accept-case", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
+changed("id-null", "MUST", "basic, Requests", SAME, REFUSED, id=None)
+changed("accept-case", "MUST", "RFC 9110 8.3.1", SAME,
         headers={"Accept": "Text/Event-Stream;q=0.5, Application/JSON;q=0.9"},
         hint="compare media types case-insensitively, without parameters")
-changed("content-type-charset", "MUST", "RFC 9110 8.3.1", "RFC 9110 8.3.1",
+changed("content-type-charset", "MUST", "RFC 9110 8.3.1", SAME,
         headers={"Content-Type": "application/json; charset=utf-8"},
         hint="look at the media type without its parameters")
 changed("origin", "MUST", _SECURITY, _NEW_SECURITY, 403, headers={"Origin": FOREIGN_ORIGIN},
@@ -13724,7 +13729,8 @@ def rule_version_list(server: ServerUnderTest) -> Faults:
                                f"{server.version}")
 
 
-@rule("meta-missing", "MUST", "", "basic, _meta", "a request without _meta",
+@rule("meta-missing", "MUST", "", "basic, _meta",
+      "a request without _meta",
       "answer it with HTTP 400 and error -32602")
 def rule_meta_missing(server: ServerUnderTest) -> Faults:
     # Without _meta the header has nothing to match either: both errors are right.
@@ -13732,7 +13738,8 @@ def rule_meta_missing(server: ServerUnderTest) -> Faults:
     yield "meta-missing", answer.compare(400, INVALID_PARAMS, HEADER_MISMATCH)
 
 
-@rule("id-echo", "MUST", "basic, Responses", "basic, Responses", "the id",
+@rule("id-echo", "MUST", "basic, Responses", SAME,
+      "the id",
       "answer with the same id, of the same type")
 def rule_id_echo(server: ServerUnderTest) -> Faults:
     for request_id in ("", "\u00df \u2028", 0, MAX_SAFE_INTEGER):
@@ -13744,11 +13751,14 @@ def rule_id_echo(server: ServerUnderTest) -> Faults:
 
 
 @rule("method-unknown", "MUST", "basic, Messages", _HTTP + "Protocol Version Header",
-      f"the method {UNKNOWN_METHOD}", "answer with -32601")
+      f"the method {UNKNOWN_METHOD}",
+      "answer with -32601")
 @rule("error-id", "MUST", "basic, Responses", "basic, Error Responses",
-      "the error for an unknown method", "answer with the id of the request")
-@rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", "OWASP ASVS 1.2.1",
-      "the method <b>probe</b>", "escape what goes into a page")
+      "the error for an unknown method",
+      "answer with the id of the request")
+@rule("error-escaping", "SHOULD", "OWASP ASVS 1.2.1", SAME,
+      "the method <b>probe</b>",
+      "escape what goes into a page")
 def rule_unknown_methods(server: ServerUnderTest) -> Faults:
     answer = server.ask(UNKNOWN_METHOD, id="mine")
     yield "method-unknown", answer.compare(404 if server.era == "modern" else answer.status,
@@ -13760,7 +13770,8 @@ def rule_unknown_methods(server: ServerUnderTest) -> Faults:
         yield "error-escaping", "is answered with a page that says it as it is"
 
 
-@rule("bad-json", "MUST", "basic, Messages", "basic, Messages", "a body that is no JSON",
+@rule("bad-json", "MUST", "basic, Messages", SAME,
+      "a body that is no JSON",
       "refuse it with 400 and -32700")
 def rule_bad_json(server: ServerUnderTest) -> Faults:
     answer = server.post(b'{"jsonrpc": "2.0", "id": 1, ')
@@ -13770,7 +13781,8 @@ def rule_bad_json(server: ServerUnderTest) -> Faults:
         yield "bad-json", f"was answered with error {shorten(code)}; it must be {PARSE_ERROR}"
 
 
-@rule("batch", "MUST", "basic, Messages", "basic, Messages", "a batch of two requests",
+@rule("batch", "MUST", "basic, Messages", SAME,
+      "a batch of two requests",
       "refuse it with 400 and -32600", "2025-06-18")
 def rule_batch(server: ServerUnderTest) -> Faults:
     meta = {} if server.era == "legacy" else {"params": {"_meta": {
@@ -13785,9 +13797,12 @@ def rule_batch(server: ServerUnderTest) -> Faults:
         yield "batch", f"{answer.seen}, of {len(served)} of them"
 
 
-@rule("notification", "MUST", _POSTING, _NEW_POSTING, "a notification",
+@rule("notification", "MUST", _POSTING, _NEW_POSTING,
+      "a notification",
       "answer 202 without a body")
-@rule("response", "MUST", _POSTING, "", "a response to no request", "answer 202 without a body")
+@rule("response", "MUST", _POSTING, "",
+      "a response to no request",
+      "answer 202 without a body")
 def rule_accepted(server: ServerUnderTest) -> Faults:
     messages = {"notification": build_notification("notifications/probe")}
     if server.era == "legacy":
@@ -13801,8 +13816,8 @@ def rule_accepted(server: ServerUnderTest) -> Faults:
 # ---- HTTP and sessions
 
 @rule("preflight", "SHOULD", _SECURITY, _NEW_SECURITY,
-      f"a preflight from a page of {FOREIGN_ORIGIN}", "allow only the origins that may call",
-      "2025-11-25")
+      f"a preflight from a page of {FOREIGN_ORIGIN}",
+      "allow only the origins that may call", "2025-11-25")
 def rule_preflight(server: ServerUnderTest) -> Faults:
     answer = server.send("OPTIONS", {
         "Origin": FOREIGN_ORIGIN, "Access-Control-Request-Method": "POST",
@@ -13812,7 +13827,7 @@ def rule_preflight(server: ServerUnderTest) -> Faults:
         yield "preflight", f"was answered with Access-Control-Allow-Origin: {allowed}"
 
 
-@rule("host", "SHOULD", "RFC 9110 7.4", "RFC 9110 7.4",
+@rule("host", "SHOULD", "RFC 9110 7.4", SAME,
       "a request for the host mcpkit-probe.invalid",
       "refuse hosts that are not this server with 421, against DNS rebinding")
 def rule_host(server: ServerUnderTest) -> Faults:
@@ -13822,9 +13837,14 @@ def rule_host(server: ServerUnderTest) -> Faults:
         "Host": FOREIGN_ORIGIN.partition("//")[2]}).compare(REFUSED)
 
 
-@rule("get", "MUST", _OLD_GET, "", "a GET", "answer with 405 if there is no stream")
-@rule("get-refused", "SHOULD", "", _EARLIER, "a GET", "answer with 405")
-@rule("get-responses", "MUST", _OLD_GET, "", "the stream of a GET",
+@rule("get", "MUST", _OLD_GET, "",
+      "a GET",
+      "answer with 405 if there is no stream")
+@rule("get-refused", "SHOULD", "", _EARLIER,
+      "a GET",
+      "answer with 405")
+@rule("get-responses", "MUST", _OLD_GET, "",
+      "the stream of a GET",
       "send responses on the stream of the request")
 def rule_get(server: ServerUnderTest) -> Faults:
     answer = server.send("GET")
@@ -13837,11 +13857,14 @@ def rule_get(server: ServerUnderTest) -> Faults:
         "other revisions are spoken too")
 
 
-@rule("session-id", "MUST", _OLD_SESSION, "", "the session ID",
+@rule("session-id", "MUST", _OLD_SESSION, "",
+      "the session ID",
       "use visible ASCII characters only")
-@rule("session-missing", "SHOULD", _OLD_SESSION, "", "a request without the session ID",
+@rule("session-missing", "SHOULD", _OLD_SESSION, "",
+      "a request without the session ID",
       "refuse it with 400")
-@rule("session-unknown", "SHOULD", _OLD_SESSION, "", "a request of an unknown session",
+@rule("session-unknown", "SHOULD", _OLD_SESSION, "",
+      "a request of an unknown session",
       "refuse it with 404")
 def rule_session(server: ServerUnderTest) -> Faults:
     if server.session_id is None:
@@ -13855,7 +13878,8 @@ def rule_session(server: ServerUnderTest) -> Faults:
         "ping", headers={HEADER_SESSION_ID: "no-such-session"}).compare(404)
 
 
-@rule("session-ended", "MUST", _OLD_SESSION, "", "a request of a session that was ended",
+@rule("session-ended", "MUST", _OLD_SESSION, "",
+      "a request of a session that was ended",
       "refuse it with 404")
 def rule_session_ended(server: ServerUnderTest) -> Faults:
     if server.session_id is None:
@@ -13869,10 +13893,12 @@ def rule_session_ended(server: ServerUnderTest) -> Faults:
             "sessions cannot be ended")
 
 
-@rule("listen", "MUST", "", "basic/patterns/subscriptions, Acknowledgment", "subscriptions/listen",
+@rule("listen", "MUST", "", "basic/patterns/subscriptions, Acknowledgment",
+      "subscriptions/listen",
       "send notifications/subscriptions/acknowledged first, with the subscription's id")
 @rule("listen-open", "SHOULD", "", "basic/patterns/subscriptions, Graceful Closure",
-      "the stream of subscriptions/listen", "keep it open, or send a response before it ends")
+      "the stream of subscriptions/listen",
+      "keep it open, or send a response before it ends")
 def rule_listening(server: ServerUnderTest) -> Faults:
     answer = server.ask("subscriptions/listen", {"notifications": {}}, id="listen")
     if answer.error.get("code") == METHOD_NOT_FOUND:
@@ -13890,11 +13916,15 @@ def rule_listening(server: ServerUnderTest) -> Faults:
 
 # ---- lists and tools
 
-@rule("pages-end", "SHOULD", _PAGES, _PAGES, "a list", "leave nextCursor out on the last page")
+@rule("pages-end", "SHOULD", "server/utilities/pagination", SAME,
+      "a list",
+      "leave nextCursor out on the last page")
 @rule("cache-hints", "MUST", "", "server/utilities/caching, Cacheable Results",
-      "a cacheable result:", "give ttlMs (0 or more) and cacheScope")
+      "a cacheable result:",
+      "give ttlMs (0 or more) and cacheScope")
 @rule("cache-scopes", "MUST", "", "server/utilities/caching, Interaction with Pagination",
-      "the cacheScope of the pages of one list:", "use one for all pages")
+      "the cacheScope of the pages of one list:",
+      "use one for all pages")
 def rule_lists(server: ServerUnderTest) -> Faults:
     for method, pages in [("server/discover", [server.opened]), *(
             (FEATURES[feature], pages) for feature, pages in server.lists.items())]:
@@ -13913,8 +13943,9 @@ def rule_lists(server: ServerUnderTest) -> Faults:
             yield "pages-end", f"{method} names a page that cannot be read"
 
 
-@rule("cursor-invalid", "SHOULD", _PAGES + ", Error Handling", _PAGES + ", Error Handling",
-      "an unknown cursor", "answer with -32602")
+@rule("cursor-invalid", "SHOULD", "server/utilities/pagination, Error Handling", SAME,
+      "an unknown cursor",
+      "answer with -32602")
 def rule_cursor(server: ServerUnderTest) -> Faults:
     if not server.lists:
         raise Inapplicable("no lists")
@@ -13922,10 +13953,12 @@ def rule_cursor(server: ServerUnderTest) -> Faults:
     yield "cursor-invalid", answer.compare(answer.status, INVALID_PARAMS)
 
 
-@rule("resources", "MUST", "server/resources, Resource", "server/resources, Resource",
-      "a resource has a uri, with a scheme, and a name, but", _LEFT_OUT)
-@rule("prompts", "MUST", "server/prompts, Prompt", "server/prompts, Prompt",
-      "a prompt has a name, but", _LEFT_OUT)
+@rule("resources", "MUST", "server/resources, Resource", SAME,
+      "a resource has a uri, with a scheme, and a name, but",
+      _LEFT_OUT)
+@rule("prompts", "MUST", "server/prompts, Prompt", SAME,
+      "a prompt has a name, but",
+      _LEFT_OUT)
 def rule_members(server: ServerUnderTest) -> Faults:
     for feature, members in (("resources", ("uri", "name")), ("prompts", ("name",))):
         try:
@@ -13941,16 +13974,21 @@ def rule_members(server: ServerUnderTest) -> Faults:
                     yield feature, f"number {index} has the {name} {shorten(value)}"
 
 
-@rule("tool-names", "SHOULD", _TOOL_NAMES, _TOOL_NAMES,
+@rule("tool-names", "SHOULD", "server/tools, Tool Names", SAME,
       "a tool's name has 1 to 128 letters of ASCII, digits, _, - and ., but",
       "some clients take no other characters", "2025-11-25")
-@rule("tool-names-unique", "SHOULD", _TOOL_NAMES, _TOOL_NAMES, "the tools' names are unique, but",
+@rule("tool-names-unique", "SHOULD", "server/tools, Tool Names", SAME,
+      "the tools' names are unique, but",
       "rename one of the tools", "2025-11-25")
-@rule("tool-schemas", "MUST", _TOOL, _TOOL, "a tool's schemas are JSON Schemas, but", _LEFT_OUT)
+@rule("tool-schemas", "MUST", "server/tools, Tool", SAME,
+      "a tool's schemas are JSON Schemas, but",
+      _LEFT_OUT)
 @rule("header-parameters", "MUST", "", _HTTP + "Schema Extension",
-      "an x-mcp-header names one plain parameter, but", _LEFT_OUT)
+      "an x-mcp-header names one plain parameter, but",
+      _LEFT_OUT)
 @rule("schema-references", "SHOULD", "", "basic, $ref Resolution",
-      "a $ref does not lead to the network, but", "put the schema into $defs")
+      "a $ref does not lead to the network, but",
+      "put the schema into $defs")
 def rule_tools(server: ServerUnderTest) -> Faults:
     names: List[str] = []
     for index, item in enumerate(server.list_items("tools")):
@@ -13979,7 +14017,8 @@ def rule_tools(server: ServerUnderTest) -> Faults:
         yield "schema-references", reference and f"{here} refers to {shorten(reference)}"
 
 
-@rule("list-order", "SHOULD", "", "server/tools, Capabilities", "the order of the tools",
+@rule("list-order", "SHOULD", "", "server/tools, Capabilities",
+      "the order of the tools",
       "list them in the same order each time")
 def rule_list_order(server: ServerUnderTest) -> Faults:
     server.list_items("tools")                    # there are some
@@ -14008,22 +14047,29 @@ def find_network_reference(schema: Any) -> Optional[str]:
 
 # ---- all that was answered; these checks come last
 
-@rule("stream-framing", "MUST", "HTML 9.2.6", "HTML 9.2.6", "a stream",
+@rule("stream-framing", "MUST", "HTML 9.2.6", SAME, "a stream",
       "begin each line with data:, event:, id:, retry: or a colon, and end each event with a "
       "blank line")
-@rule("stream-retry", "SHOULD", "HTML 9.2.6", "HTML 9.2.6", "a stream",
+@rule("stream-retry", "SHOULD", "HTML 9.2.6", SAME,
+      "a stream",
       "write it in digits: milliseconds")
 @rule("event-ids", "MUST", _OLD + "Resumability and Redelivery", "",
       "an event's id is unique in its session, but one stream or another",
       "count on over all streams of a session")
-@rule("stream-messages", "MUST", _POSTING, _RECEIVING, "an event of a stream",
+@rule("stream-messages", "MUST", _POSTING, _RECEIVING,
+      "an event of a stream",
       "send one JSON-RPC message an event")
-@rule("stream-requests", "MUST", "", _RECEIVING, "a stream",
+@rule("stream-requests", "MUST", "", _RECEIVING,
+      "a stream",
       "ask by a result of type input_required")
 @rule("stream-logs", "MUST", "", "server/utilities/logging",
-      "a stream for which no logs were asked", f"log only if _meta has {META_LOG_LEVEL}")
-@rule("stream-ends", "SHOULD", _POSTING, _RECEIVING, "a stream", "end it with the response")
-@rule("stream-buffering", "SHOULD", "", _RECEIVING, "X-Accel-Buffering: no: a stream",
+      "a stream for which no logs were asked",
+      f"log only if _meta has {META_LOG_LEVEL}")
+@rule("stream-ends", "SHOULD", _POSTING, _RECEIVING,
+      "a stream",
+      "end it with the response")
+@rule("stream-buffering", "SHOULD", "", _RECEIVING,
+      "X-Accel-Buffering: no: a stream",
       "tell proxies not to buffer")
 def rule_streams(server: ServerUnderTest) -> Faults:
     ids: List[bytes] = []
@@ -14063,15 +14109,20 @@ def rule_streams(server: ServerUnderTest) -> Faults:
             yield "stream-buffering", "comes without it"
 
 
-@rule("answer-type", "MUST", _POSTING, _NEW_POSTING, "the answer",
+@rule("answer-type", "MUST", _POSTING, _NEW_POSTING,
+      "the answer",
       f"send {JSON_TYPE} or {STREAM_TYPE}")
-@rule("result-type", "MUST", "", "basic, Result Responses", "resultType",
+@rule("result-type", "MUST", "", "basic, Result Responses",
+      "resultType",
       'put "resultType": "complete" into each result')
-@rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses", "an error",
+@rule("error-shape", "MUST", "basic, Responses", "basic, Error Responses",
+      "an error",
       "give a code (an integer) and a message (a text)")
-@rule("error-codes", "MUST", "", "basic, Error Codes", "a code that the protocol reserves:",
+@rule("error-codes", "MUST", "", "basic, Error Codes",
+      "a code that the protocol reserves:",
       "use the defined codes, or some outside -32768 to -32000")
-@rule("utf-8", "MUST", "basic/transports", "basic/transports, Messages", "an answer:",
+@rule("utf-8", "MUST", "basic/transports", "basic/transports, Messages",
+      "an answer:",
       "encode messages in UTF-8")
 def rule_answers(server: ServerUnderTest) -> Faults:
     for answer in server.seen:
