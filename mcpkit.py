@@ -4903,11 +4903,11 @@ def system_runtime() -> Runtime:
     if 0 < len(secret) < 16:
         raise UsageError("MCPKIT_SECRET signs what clients bring back: it must have 16 bytes or "
                          f"more, but has {len(secret)}")
-    return Runtime(time.monotonic, time.time, draw_id, secret or os.urandom(32), threading.Lock,
+    return Runtime(time.monotonic, time.time, new_id, secret or os.urandom(32), threading.Lock,
                    threading.Event, threading.Condition, start_thread, log_entry, log_exception)
 
 
-def draw_id() -> str:
+def new_id() -> str:
     """Return an id that cannot be guessed, without the module `secrets`, which loads OpenSSL."""
     return os.urandom(16).hex()
 
@@ -5003,7 +5003,7 @@ def open_listener(host: str, port: int) -> socket.socket:
     return listener
 
 
-def take_listener() -> Optional[socket.socket]:
+def systemd_socket() -> Optional[socket.socket]:
     """Return the listening socket that systemd started us with, None if there is none.
 
     It outlives us, so what connects while we are restarted waits. Spec: sd_listen_fds(3).
@@ -5861,7 +5861,7 @@ def catch_stop_signals() -> Iterator[List[int]]:
                 os.close(theirs)
 
 
-def run_until_told(service: Any, is_told: Callable[[], Any]) -> None:
+def run_until(service: Any, is_told: Callable[[], Any]) -> None:
     """Run a service until it ends by itself, or `is_told` and it has stopped."""
     faults = []
 
@@ -5904,13 +5904,13 @@ def run_server(make: Callable[[], Server], stdio: bool, log: Optional[str] = Non
         if stdio:
             service: Any = StdioService(server, *take_stdio(), log=log)
         else:
-            service = HTTPService(server, log=log, listener=take_listener(), **options)
+            service = HTTPService(server, log=log, listener=systemd_socket(), **options)
             print_out(describe_service(service))
             flush_out()
         if __name__ == "__main__" and sys.version_info[:2] in OUTLIVABLE:
             OUTLIVING.append(functools.partial(outlive_script, service, signals, stack.pop_all()))
         else:
-            run_until_told(service, lambda: signals)
+            run_until(service, lambda: signals)
 
 
 # Python keeps the syntax tree of a script for as long as it runs, and that of this file is large.
@@ -5926,7 +5926,7 @@ def outlive_script(service: Any, signals: List[int], stack: contextlib.ExitStack
         import ctypes
         ctypes.CDLL(None).malloc_trim(0)
     with stack:
-        run_until_told(service, lambda: signals)
+        run_until(service, lambda: signals)
 
 
 def describe_service(service: HTTPService, by: str = "") -> str:
@@ -6600,7 +6600,7 @@ class Timeouts(NamedTuple):
         return seconds
 
 
-def build_waits(seconds: float) -> Timeouts:
+def build_timeouts(seconds: float) -> Timeouts:
     """Return the limits of an exchange that may take so many seconds from now."""
     return Timeouts(seconds, time.monotonic() + seconds)
 
@@ -6694,7 +6694,7 @@ def parse_proxy(text: str) -> Proxy:
     return Proxy(host.strip("[]").lower(), int(port or 80), headers)
 
 
-def find_way(url: str, network: Network) -> Tuple[Route, str]:
+def find_route(url: str, network: Network) -> Tuple[Route, str]:
     """Return the way to a URL, and why a proxy of the environment is not on it, "" if none is."""
     scheme, host, port = split_origin(url)
     host = host if host.isascii() else host.encode("idna").decode("ascii")
@@ -6760,7 +6760,7 @@ def open_socket(host: str, port: int, waits: Timeouts, attempt: Attempt) -> sock
                          f"({', '.join(failures)})", layer="tcp")
 
 
-def dial(way: Route, waits: Timeouts, attempt: Optional[Attempt] = None) -> socket.socket:
+def open_route(way: Route, waits: Timeouts, attempt: Optional[Attempt] = None) -> socket.socket:
     """Return a socket at whose other end the origin of a route is, or its proxy for plain http."""
     attempt = attempt or Attempt()
     if way.proxy is None:
@@ -6841,7 +6841,7 @@ def trust_everybody(context: Any = None) -> Any:
 def open_tls(way: Route, waits: Timeouts, context: Any, attempt: Optional[Attempt] = None) -> Any:
     """Return a TLS socket to an origin; raises OSError, ssl.SSLError or TransportError."""
     attempt = attempt or Attempt()
-    sock = dial(way, waits, attempt)
+    sock = open_route(way, waits, attempt)
     try:
         sock = context.wrap_socket(sock, server_hostname=way.host, do_handshake_on_connect=False)
         attempt.use(sock)
@@ -7052,7 +7052,7 @@ class HTTPResponse(http.client.HTTPResponse):
 
     def finish(self) -> None:
         """Read the end of a stream if it is there already, so that its connection can be kept."""
-        self.waits = build_waits(0.02)
+        self.waits = build_timeouts(0.02)
         with contextlib.suppress(OSError, MCPKitError, http.client.HTTPException):
             self.read_some()
 
@@ -7159,7 +7159,7 @@ class HTTPPool:
 
     def _plan_request(self, url: str) -> Tuple[Route, str, str, Headers]:
         """Return the route to a URL, what is told of it, and the target and headers to send."""
-        way, bypassed = find_way(url, self._network)
+        way, bypassed = find_route(url, self._network)
         target = re.sub(r"^[^/]*//[^/?#]*|#.*", "", escape_url(url))
         target = target if target.startswith("/") else "/" + target
         has_port = urllib.parse.urlsplit(url).port
@@ -7173,7 +7173,7 @@ class HTTPPool:
     def _connect(self, way: Route, waits: Timeouts, attempt: Attempt) -> socket.socket:
         """Return a new connection to an origin, with TLS if its scheme says so."""
         if way.scheme == "http":
-            return dial(way, waits, attempt)
+            return open_route(way, waits, attempt)
         import ssl
         self._context = self._context or build_tls_context(self._network)
         try:
@@ -7268,7 +7268,7 @@ def is_same_origin(url: str, other: str) -> bool:
     return split_origin(url) == split_origin(other)
 
 
-def find_redirect(url: str, status: int, headers: Headers) -> str:
+def get_redirect_target(url: str, status: int, headers: Headers) -> str:
     """Return the URL that a redirected request may be sent on to; ProtocolError if to none.
 
     Only 307 and 308 keep a POST a POST. What a request carries is meant for one origin: it goes to
@@ -7551,7 +7551,7 @@ class HTTPTransport:
                                          error.hint) from None
                 raise
             if 300 <= answer.status < 400:
-                target = find_redirect(url, answer.status, answer.headers)
+                target = get_redirect_target(url, answer.status, answer.headers)
                 if answer.status == 308 and url == self.url:
                     self.url = target            # for good
                 url, redirects = target, redirects + 1
@@ -7706,7 +7706,6 @@ class StdioTransport(SharedStream):
 
     def __init__(self, command: List[str], options: TransportOptions = TransportOptions()):
         import shutil
-        import subprocess
         super().__init__(" ".join(command), options)
         environment = {**os.environ, "PYTHONUTF8": "1", "PYTHONIOENCODING": "utf-8", **options.env}
         # A command with a folder in it is looked for from where the child will be.
@@ -7719,25 +7718,43 @@ class StdioTransport(SharedStream):
         self.child_exit: Optional[ChildExit] = None
         self._stderr = b""
         self._outgoing: queue.Queue = queue.Queue(1000)       # lines, then None
-        try:
-            self._child: Any = subprocess.Popen(
-                [program, *command[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, env=environment, cwd=options.cwd,
-                start_new_session=os.name == "posix")
-        except (OSError, ValueError) as error:         # ValueError: a NUL, or = in a name
-            place = "" if options.cwd is None else f" in {shorten(options.cwd)}"
-            raise TransportError(f"cannot start {program}{place}: "
-                                 f"{getattr(error, 'strerror', None) or error}",
-                                 layer="start", hint="check that it is a program, and that its "
-                                 "folder is there") from None
+        self._child: Any = None
+        self._fault: Optional[Exception] = None        # why it does not start
         self._threads = [threading.Thread(target=run, daemon=True)
                          for run in (self._read_stdout, self._read_stderr, self._write_stdin)]
+        has_started = threading.Event()
+        starter = threading.Thread(target=self._start, daemon=True, args=(
+            [program, *command[1:]], environment, has_started))
         try:
-            for thread in reversed(self._threads):     # the first waits for the others at the end
-                thread.start()
-        except BaseException:                          # a signal: the child is not known elsewhere
+            starter.start()
+            has_started.wait()
+        except BaseException:
+            # A signal may raise in this thread at any time: inside of Popen, it would leave a
+            # child that is not known.
+            if starter.ident is not None:
+                has_started.wait()
             self._signal("KILL")
             raise
+        if self._fault is not None:
+            place = "" if options.cwd is None else f" in {shorten(options.cwd)}"
+            raise TransportError(f"cannot start {program}{place}: "
+                                 f"{getattr(self._fault, 'strerror', None) or self._fault}",
+                                 layer="start", hint="check that it is a program, and that its "
+                                 "folder is there")
+
+    def _start(self, command: List[str], environment: Dict[str, str],
+               has_started: threading.Event) -> None:
+        import subprocess
+        try:
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=environment, cwd=self.options.cwd, start_new_session=os.name == "posix")
+            for thread in reversed(self._threads):     # the first waits for the others at the end
+                thread.start()
+        except (OSError, ValueError) as error:         # ValueError: a NUL, or = in a name
+            self._fault = error
+        finally:
+            has_started.set()
 
     def _read_stdout(self) -> None:
         """Hand on each message on the child's standard output."""
@@ -8775,7 +8792,7 @@ def trace_route(url: str, network: Network, waits: Timeouts) -> Iterator[Finding
 
     Raises OSError or TransportError for a layer that fails.
     """
-    way, bypassed = find_way(url, network)
+    way, bypassed = find_route(url, network)
     near = way.proxy or way                       # the host that is connected to
     yield layer("target", "ok", f"{way.scheme} at {way.address}, path "
                 f"{shorten(urllib.parse.urlsplit(url).path or '/')}")
@@ -8786,7 +8803,7 @@ def trace_route(url: str, network: Network, waits: Timeouts) -> Iterator[Finding
     yield layer("proxy", "ok", f"through {format_address(near.host, near.port)}" if way.proxy
                 else bypassed or "none is set")
     attempt = Attempt()
-    with dial(way, waits, attempt) as sock:
+    with open_route(way, waits, attempt) as sock:
         yield layer("tcp", "note", attempt.notes[0], "a client that tries one address only may "
                     "fail: have the server listen at all of them, or name one that works in the "
                     "URL") if attempt.notes else layer("tcp", "ok", f"{sock.getpeername()[0]} ok")
@@ -8820,7 +8837,7 @@ def try_tls(way: Route, url: str, network: Network, waits: Timeouts) -> Finding:
 
 def read_greeting(way: Route, waits: Timeouts) -> str:
     """Return what a server says first, or to HEAD; "" if it says nothing."""
-    with contextlib.suppress(OSError, TransportError), dial(way, waits) as sock:
+    with contextlib.suppress(OSError, TransportError), open_route(way, waits) as sock:
         for request in (b"", b"HEAD / HTTP/1.0\r\n\r\n"):
             sock.sendall(request)
             sock.settimeout(min(GREETING_SECONDS, waits.left()))
@@ -10874,7 +10891,7 @@ class Introspection:
         """
         form = urllib.parse.urlencode({"token": token, "token_type_hint": "access_token"})
         status, _, data = self._pool.request("POST", self._url, self._headers,
-                                             form.encode("ascii"), build_waits(self._timeout))
+                                             form.encode("ascii"), build_timeouts(self._timeout))
         if status != 200:
             advice = ": check client_id and client_secret" if status in (400, 401, 403) else ""
             raise ProtocolError(f"{self._url} answered with HTTP {status}{advice}")
@@ -11450,7 +11467,7 @@ def run_workers(make: Callable[[], Server], stdio: bool, workers: int, host: str
     if threading.active_count() > 1:
         raise UsageError("--workers forks, which a program with threads cannot: start none before "
                          "run(), or have `mcpkit.py serve FILE --workers N` load the file")
-    listener = take_listener() or open_listener(host, port)
+    listener = systemd_socket() or open_listener(host, port)
     secret, first = os.urandom(32), os.getpid()
 
     def serve(number: int, greet: Callable[[str], None], must_stop: Callable[[], Any]) -> None:
@@ -11471,7 +11488,7 @@ def run_workers(make: Callable[[], Server], stdio: bool, workers: int, host: str
                 server.runtime = server.runtime._replace(secret=secret)
             service = HTTPService(server, listener=listener, **options)
             greet(describe_service(service, f" with {workers} worker{'s' * (workers > 1)}"))
-            run_until_told(service, must_stop)
+            run_until(service, must_stop)
 
     Workers(workers, serve, listener).run()
 
@@ -11717,7 +11734,7 @@ class SSETransport(SharedStream, HTTPTransport):
                     continue
                 self.url = find_endpoint(event, response.url)
                 # From here on the time limits are those of the requests.
-                response.waits = build_waits(LISTEN_SECONDS)
+                response.waits = build_timeouts(LISTEN_SECONDS)
                 self._opened.set()
         if not self._opened.is_set():
             raise ProtocolError("it ended without the event endpoint")
@@ -12109,7 +12126,7 @@ def send_once(method: str, url: str, body: Optional[bytes], headers: Headers, se
         raise ProtocolError(f"there is nothing to be reached at {shorten(url)}")
     headers = {"User-Agent": f"mcpkit/{__version__}", "Accept": JSON_TYPE, **headers}
     with contextlib.closing(HTTPPool(network, LOGIN_BYTES)) as pool:
-        return pool.request(method, url, headers, body, build_waits(seconds))
+        return pool.request(method, url, headers, body, build_timeouts(seconds))
 
 
 class TokenExchange:
@@ -13373,7 +13390,7 @@ def read_raw_answer(response: Any, enough: str) -> RawResponse:
     parser, parts, is_limited, is_open = SSEParser(), [b""], False, False
     while parts[-1] or len(parts) == 1:
         if not is_limited and (enough == "headers" or getattr(answer, enough)):
-            response.waits = build_waits(PROBE_LISTEN_SECONDS)
+            response.waits = build_timeouts(PROBE_LISTEN_SECONDS)
             is_limited = True
         try:
             parts.append(response.read_some())
@@ -15072,7 +15089,7 @@ def update_transcript(text: str, exchanges: Sequence[Exchange], hidden: Iterable
 
 
 def parse_block(title: str, lines: Lines) -> Optional[Exchange]:
-    """Return the exchange in the lines below a title, None where there is nothing to read."""
+    """Return the exchange in the lines below a title, None if there is nothing to read."""
     start = next((index for index, (_, line) in enumerate(lines)
                   if line.strip() and not is_comment(line)), None)
     if start is None:
@@ -15413,7 +15430,7 @@ __all__ += ["compare_answers", "format_transcript", "parse_transcript"]
 
 
 class MockRequest(NamedTuple):
-    """One request to a mock. `value` is its JSON value, None where it has none."""
+    """One request to a mock. `value` is its JSON value, None if it has none."""
 
     method: str                    # of HTTP, or "stdio"
     target: str
@@ -15423,7 +15440,7 @@ class MockRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The JSON-RPC method, "" where there is none."""
+        """The JSON-RPC method, "" if there is none."""
         method = self.value.get("method") if isinstance(self.value, dict) else None
         return method if isinstance(method, str) else ""
 
@@ -15569,7 +15586,7 @@ class Mock:
 
     A request gets the answer to one of the same method and params, else of the same name, else of
     the same method; the same one again gets the next answer to it, and the last for ever.
-    `log(text)` is told of what was never recorded, `make_id()` makes the ids of sessions.
+    `log(text)` gets what was never recorded, `make_id()` makes the ids of sessions.
     """
 
     def __init__(self, exchanges: Sequence[Exchange], log: Callable[[str], None],
@@ -15710,7 +15727,7 @@ class Fault(NamedTuple):
 
     where: str
     meaning: str
-    spoil: ApplyFault
+    apply: ApplyFault
 
 
 A_NOTE = "\u4e16\U0001f600 \u2028\u2029\u0085"
@@ -15718,12 +15735,12 @@ A_NOTE = "\u4e16\U0001f600 \u2028\u2029\u0085"
 
 # ---- what a fault does, from what is common to several
 
-def on_requests(spoil: ApplyFault, *methods: str) -> ApplyFault:
-    """Return what spoils the answers to requests only, or to those of some methods."""
-    def spoil_some(reply: MockReply, asked: MockRequest) -> MockReply:
+def on_requests(apply: ApplyFault, *methods: str) -> ApplyFault:
+    """Return what changes the answers to requests only, or to those of some methods."""
+    def apply_some(reply: MockReply, asked: MockRequest) -> MockReply:
         is_meant = asked.is_request and (not methods or asked.name in methods)
-        return spoil(reply, asked) if is_meant else reply
-    return spoil_some
+        return apply(reply, asked) if is_meant else reply
+    return apply_some
 
 
 def on_notifications(reply_instead: MockReply) -> ApplyFault:
@@ -15731,9 +15748,9 @@ def on_notifications(reply_instead: MockReply) -> ApplyFault:
     return lambda reply, asked: reply_instead if asked.name and not asked.is_request else reply
 
 
-def on_http(method: str, spoil: ApplyFault) -> ApplyFault:
-    """Return what spoils the answers to one method of HTTP."""
-    return lambda reply, asked: spoil(reply, asked) if asked.method == method else reply
+def on_http(method: str, apply: ApplyFault) -> ApplyFault:
+    """Return what changes the answers to one method of HTTP."""
+    return lambda reply, asked: apply(reply, asked) if asked.method == method else reply
 
 
 def answer_with(status: int, text: Union[bytes, str] = b"", kind: str = "text/plain",
@@ -15758,7 +15775,7 @@ def in_stream(change: Callable[[bytes], Union[bytes, Iterable[Part]]]) -> ApplyF
 
     `change` returns the bytes, or parts: pieces of them, pauses and marks.
     """
-    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+    def apply(reply: MockReply, asked: MockRequest) -> MockReply:
         is_stdio, parts = asked.method == "stdio", reply.parts
         if (reply.is_stream or is_stdio) and isinstance(parts, (tuple, list)) and all(
                 isinstance(part, bytes) for part in parts):
@@ -15767,7 +15784,7 @@ def in_stream(change: Callable[[bytes], Union[bytes, Iterable[Part]]]) -> ApplyF
             sent = format_messages(reply, is_stdio)
         changed = change(sent)
         return build_stream(reply, (changed,) if isinstance(changed, bytes) else changed)
-    return on_requests(spoil)
+    return on_requests(apply)
 
 
 def build_stream(reply: MockReply, parts: Iterable[Part]) -> MockReply:
@@ -15778,11 +15795,11 @@ def build_stream(reply: MockReply, parts: Iterable[Part]) -> MockReply:
 
 def change_answer(change: Callable[[dict], Any], *methods: str) -> ApplyFault:
     """Return what changes the JSON of responses; `change` gets a copy, and returns another."""
-    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+    def apply(reply: MockReply, asked: MockRequest) -> MockReply:
         return reply._replace(parts=None, messages=tuple(
             change(dict(message)) if isinstance(message, dict) and "method" not in message
             else message for message in reply.messages))         # of another fault, perhaps a list
-    return on_requests(spoil, *methods)
+    return on_requests(apply, *methods)
 
 
 def change_result(change: Callable[[dict], dict], *methods: str) -> ApplyFault:
@@ -15796,10 +15813,10 @@ def change_result(change: Callable[[dict], dict], *methods: str) -> ApplyFault:
 
 def refuse(code: int, text: str, *methods: str, data: Any = None, status: int = 400) -> ApplyFault:
     """Return what answers requests with a JSON-RPC error."""
-    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+    def apply(reply: MockReply, asked: MockRequest) -> MockReply:
         error = build_error(asked.value["id"], MCPError(code, text, data))
         return MockReply(status, {"Content-Type": JSON_TYPE}, (error,))
-    return on_requests(spoil, *methods)
+    return on_requests(apply, *methods)
 
 
 def refuse_body(body: dict, status: int, *methods: str) -> ApplyFault:
@@ -15822,32 +15839,32 @@ def add_note(reply: MockReply, note: str) -> MockReply:
     return reply._replace(parts=None, messages=tuple(map(change, reply.messages)))
 
 
-def spoil_note(reply: MockReply, asked: MockRequest) -> MockReply:
+def send_note(reply: MockReply, asked: MockRequest) -> MockReply:
     """Send characters that are no line ends, though some split lines at them, unescaped."""
     encode = functools.partial(json.dumps, ensure_ascii=False)
     return build_stream(reply, (
         format_messages(add_note(reply, A_NOTE), asked.method == "stdio", encode),))
 
 
-def spoil_characters(reply: MockReply, asked: MockRequest) -> MockReply:
+def cut_characters(reply: MockReply, asked: MockRequest) -> MockReply:
     """Cut the stream after each byte of a character that has several."""
-    (data,) = spoil_note(reply, asked).parts
+    (data,) = send_note(reply, asked).parts
     return build_stream(reply, re.findall(rb"[\x00-\x7f]*[\x80-\xff]|[\x00-\x7f]+", data))
 
 
-def spoil_size(reply: MockReply, asked: MockRequest) -> MockReply:
+def send_huge_event(reply: MockReply, asked: MockRequest) -> MockReply:
     """Send an event of 5 MiB."""
     long = add_note(reply, "x" * (5 * 1024 * 1024))
     return build_stream(reply, (format_messages(long, asked.method == "stdio"),))
 
 
-def spoil_layout(reply: MockReply, asked: MockRequest) -> MockReply:
+def spread_lines(reply: MockReply, asked: MockRequest) -> MockReply:
     """Send JSON over several data lines."""
     encode = functools.partial(json.dumps, indent=1)
     return build_stream(reply, (format_messages(reply, False, encode),))
 
 
-def spoil_pages(message: dict) -> dict:
+def repeat_page(message: dict) -> dict:
     """Have each page of a list followed by the same one."""
     result = find_object(message, "result") or {"tools": []}          # it refuses the cursor, say
     return build_result(message.get("id"), {**result, "nextCursor": "again"})
@@ -15882,7 +15899,7 @@ def add_tools(*tools: Any) -> ApplyFault:
 def with_session(is_lost: Callable[[MockRequest], bool],
                  header: str = HEADER_SESSION_ID) -> ApplyFault:
     """Return what gives legacy clients a session, of which some requests find that it is lost."""
-    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+    def apply(reply: MockReply, asked: MockRequest) -> MockReply:
         if asked.name == "initialize":
             return reply._replace(headers={**reply.headers, header: "a-session"})
         if not asked.is_request:
@@ -15890,49 +15907,49 @@ def with_session(is_lost: Callable[[MockRequest], bool],
         if "mcp-session-id" not in asked.headers:
             return build_reply(400, "Missing session ID")
         return build_reply(404, "Session not found") if is_lost(asked) else reply
-    return spoil
+    return apply
 
 
-def be_legacy(spoil: ApplyFault) -> ApplyFault:
-    """Return what spoils the answers of a server that knows the handshake only."""
-    def spoil_it(reply: MockReply, asked: MockRequest) -> MockReply:
+def be_legacy(apply: ApplyFault) -> ApplyFault:
+    """Return what changes the answers of a server that knows the handshake only."""
+    def apply_it(reply: MockReply, asked: MockRequest) -> MockReply:
         if asked.is_modern or asked.name == "server/discover":
             return refuse(METHOD_NOT_FOUND, "Method not found", status=200)(reply, asked)
-        return spoil(reply, asked)
-    return spoil_it
+        return apply(reply, asked)
+    return apply_it
 
 
 def redirect(status: int, to: str) -> ApplyFault:
     """Return what redirects to a URL, or to the path with `to` at its end."""
-    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+    def apply(reply: MockReply, asked: MockRequest) -> MockReply:
         if to and asked.target.endswith(to):
             return reply
         return MockReply(status, {"Location": to if "://" in to else asked.target + to}, parts=())
-    return spoil
+    return apply
 
 
-def be_of_old(event: bytes) -> ApplyFault:
+def as_http_sse(event: bytes) -> ApplyFault:
     """Return what takes no POST and opens a stream for a GET, as the old transport does."""
-    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+    def apply(reply: MockReply, asked: MockRequest) -> MockReply:
         if asked.method == "GET":
             return MockReply(200, {"Content-Type": STREAM_TYPE}, is_stream=True,
                              parts=(event, FOR_EVER))
         return build_reply(405, "Method Not Allowed", Allow="GET")
-    return spoil
+    return apply
 
 
 def deny(challenge: str = "", page: str = "", document: Optional[ApplyFault] = None) -> ApplyFault:
-    """Return what lets nobody in; {origin} in a challenge is the mock's own."""
-    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+    """Return what refuses everybody; {origin} in a challenge is the mock's own."""
+    def apply(reply: MockReply, asked: MockRequest) -> MockReply:
         if "/.well-known/" in asked.target:
             return document(reply, asked) if document is not None else reply
         headers = {"WWW_Authenticate": challenge.format(origin=asked.origin)} if challenge else {}
         return build_reply(401, page or "Unauthorized", "text/html" if page else "text/plain",
                            **headers)
-    return spoil
+    return apply
 
 
-def lie_about_resource(reply: MockReply, asked: MockRequest) -> MockReply:
+def wrong_resource(reply: MockReply, asked: MockRequest) -> MockReply:
     """Answer with the metadata of a resource that is somebody else's."""
     return build_reply(200, encode_json({"resource": "https://other.invalid/mcp",
                                          "authorization_servers": [asked.origin]}), JSON_TYPE)
@@ -15961,7 +15978,7 @@ def cut_body(reply: MockReply, asked: MockRequest) -> MockReply:
     return MockReply(reply.status, headers, parts=(data, ConnectionAction.HANG_UP))
 
 
-def spoil_number(reply: MockReply, asked: MockRequest) -> MockReply:
+def send_nan(reply: MockReply, asked: MockRequest) -> MockReply:
     """Put a NaN into the result."""
     data = b"".join(map(format_message, add_note(reply, A_NOTE).messages[-1:]))
     data = data.replace(encode_json(A_NOTE).encode("ascii"), b"NaN")
@@ -15979,11 +15996,11 @@ def build_bomb(reply: MockReply, asked: MockRequest) -> MockReply:
 
 def send_first(*parts: Part, methods: Tuple[str, ...] = ()) -> ApplyFault:
     """Return what a stdio server does before it answers."""
-    def spoil(reply: MockReply, asked: MockRequest) -> MockReply:
+    def apply(reply: MockReply, asked: MockRequest) -> MockReply:
         rest = format_reply_lines(reply)          # of another fault, perhaps without an end
         return reply._replace(parts=(*parts, *rest) if isinstance(rest, (tuple, list))
                               else chain(parts, rest))
-    return on_requests(spoil, *methods)
+    return on_requests(apply, *methods)
 
 
 def answer_late(reply: MockReply, asked: MockRequest) -> MockReply:
@@ -16017,11 +16034,11 @@ FAULTS: Dict[str, Fault] = {
     "cut-crlf": Fault("both", "CR and LF arrive one after the other",
         in_stream(lambda data: re.findall(rb"[^\r]*\r|[^\r]+", data.replace(b"\n", b"\r\n")))),
     "line-separators": Fault("both", "U+2028, U+2029 and U+0085 stand in JSON unescaped",
-        on_requests(spoil_note)),
+        on_requests(send_note)),
     "no-space": Fault("HTTP", "there is no space after the colon of a field",
         in_stream(lambda data: data.replace(b": ", b":", 2))),
     "many-data-lines": Fault("HTTP", "one message is spread over several data lines",
-        on_requests(spoil_layout)),
+        on_requests(spread_lines)),
     "other-events": Fault("HTTP", "events of the type ping go before each message",
         in_stream(lambda data: b"event: ping\ndata: ping\n\n" + data)),
     "comments": Fault("HTTP", "comments of all forms go before each message",
@@ -16031,8 +16048,8 @@ FAULTS: Dict[str, Fault] = {
     "unfinished-event": Fault("HTTP", "the stream ends without the last blank line",
         in_stream(lambda data: data.rstrip(b"\n") + b"\n")),
     "cut-characters": Fault("both", "characters of several bytes arrive cut",
-        on_requests(spoil_characters)),
-    "huge-event": Fault("both", "one line has 5 MiB", on_requests(spoil_size)),
+        on_requests(cut_characters)),
+    "huge-event": Fault("both", "one line has 5 MiB", on_requests(send_huge_event)),
     "open-stream": Fault("HTTP", "the stream stays open after the answer",
         in_stream(lambda data: (data, FOR_EVER))),
     "lost-answer": Fault("HTTP", "the stream ends after progress, without the answer",
@@ -16062,7 +16079,7 @@ FAULTS: Dict[str, Fault] = {
         change_answer(lambda message: {**message, "jsonrpc": "1.0"})),
     "error-without-id": Fault("both", "the id of an error is null",
         change_answer(lambda message: build_error(None, MCPError(INVALID_PARAMS, "bad cursor")))),
-    "not-a-number": Fault("both", "there is a NaN in the result", on_requests(spoil_number)),
+    "not-a-number": Fault("both", "there is a NaN in the result", on_requests(send_nan)),
     "cut-json": Fault("HTTP", "the JSON ends in the middle", on_requests(cut_json)),
     # of HTTP answers
     "login-page": Fault("HTTP", "each answer is an HTML page to log in",
@@ -16135,9 +16152,9 @@ FAULTS: Dict[str, Fault] = {
         be_legacy(refuse(METHOD_NOT_FOUND, "Method not found", "ping", status=200))),
     # of the old transport
     "no-endpoint": Fault("HTTP", "a GET opens a stream whose first event is no endpoint",
-        be_of_old(b"event: hello\ndata: x\n\n")),
+        as_http_sse(b"event: hello\ndata: x\n\n")),
     "endpoint-elsewhere": Fault("HTTP", "the event endpoint names another origin",
-        be_of_old(b"event: endpoint\ndata: http://evil.example/m\n\n")),
+        as_http_sse(b"event: endpoint\ndata: http://evil.example/m\n\n")),
     "405": Fault("HTTP", "no method is allowed", answer_with(405, "Method Not Allowed")),
     # of redirects
     "redirect-303": Fault("HTTP", "a POST is redirected with 303", redirect(303, "/")),
@@ -16150,7 +16167,7 @@ FAULTS: Dict[str, Fault] = {
     "asks-first": Fault("both", "a tool asks for a name before it answers",
         on_requests(ask_first, "tools/call")),
     "repeated-cursor": Fault("both", "the next page is always the same",
-        change_answer(spoil_pages, "tools/list")),
+        change_answer(repeat_page, "tools/list")),
     "bad-tools": Fault("both", "some tools have no name, or no schema that can be used",
         add_tools(*BAD_TOOLS)),
     "bad-parameters": Fault("both", "the x-mcp-header of some tools breaks the rules",
@@ -16172,7 +16189,7 @@ FAULTS: Dict[str, Fault] = {
              'resource_metadata = "{origin}/.well-known/no"')),
     "401-page": Fault("HTTP", "a token is wanted, by an HTML page", deny(page=LOGIN_PAGE)),
     "metadata-lies": Fault("HTTP", "the metadata is that of another resource",
-        deny("Bearer", document=lie_about_resource)),
+        deny("Bearer", document=wrong_resource)),
     "metadata-page": Fault("HTTP", "the metadata is an HTML page, with 200",
         deny("Bearer", document=answer_with(200, LOGIN_PAGE, "text/html"))),
     "metadata-500": Fault("HTTP", "the metadata cannot be had: HTTP 500",
@@ -16555,7 +16572,7 @@ class ReplyService(ThreadedServer):
 Source = Callable[[MockRequest], MockReply]
 
 
-class Spoiler:
+class FaultySource:
     """Answers as a source does, with faults: all of them each time, or, at a `rate`, one now and
     then, which `random` picks."""
 
@@ -16578,7 +16595,7 @@ class Spoiler:
             faults = self._pick()
         reply = self._source(asked)
         for fault in faults:
-            reply = fault.spoil(reply, asked)
+            reply = fault.apply(reply, asked)
         return reply
 
     def is_answered(self, question_id: Any) -> bool:
@@ -16596,18 +16613,18 @@ class Spoiler:
 
 
 class MockService(ReplyService):
-    """Answers over HTTP as a Spoiler says."""
+    """Answers over HTTP as a FaultySource says."""
 
-    def __init__(self, spoiler: Spoiler, host: str = "127.0.0.1", port: int = 0,
+    def __init__(self, source_with_faults: FaultySource, host: str = "127.0.0.1", port: int = 0,
                  path: str = "/mcp"):
-        self._spoiler = spoiler
-        self.is_answered = spoiler.is_answered
+        self._faulty = source_with_faults
+        self.is_answered = source_with_faults.is_answered
         super().__init__(host, port, path)
 
     def serve(self, handler: ReplyHandler, head: Head, body: bytes) -> None:
         """Answer a request."""
         value = find_json(body) if body else None
-        reply = self._spoiler.answer(MockRequest(head.method, head.target, head.headers, value))
+        reply = self._faulty.answer(MockRequest(head.method, head.target, head.headers, value))
         if reply.is_raw:
             handler.close_connection = True
         parts = format_reply(reply, handler.date_time_string())
@@ -16616,15 +16633,15 @@ class MockService(ReplyService):
 
 def build_spoiler(exchanges: Sequence[Exchange], names: Sequence[str], rate: Optional[float],
                   seed: Optional[int], log: Callable[[str], None],
-                  is_stdio: bool = False) -> Spoiler:
+                  is_stdio: bool = False) -> FaultySource:
     """Return what answers as exchanges say, or as the pong server, with some faults by name."""
     faults = find_faults(names, is_stdio)
     if rate is not None and not faults:
         where = ("both", "stdio" if is_stdio else "HTTP")
         faults = [fault for fault in FAULTS.values() if fault.where in where]
-    source = Mock(exchanges, log, draw_id).answer if exchanges else (
+    source = Mock(exchanges, log, new_id).answer if exchanges else (
         functools.partial(answer_by_server, build_pong_server()))
-    return Spoiler(source, faults, rate, seed)
+    return FaultySource(source, faults, rate, seed)
 
 
 def find_mock_path(exchanges: Sequence[Exchange]) -> str:
@@ -16651,10 +16668,10 @@ def open_mock(exchanges: Sequence[Exchange] = (), faults: Sequence[str] = (),
 
 
 class MockStdio:
-    """Answers on a pair of byte streams as a Spoiler says, each message in a thread of its own."""
+    """Answers on a pair of byte streams as a FaultySource says, each message in its own thread."""
 
-    def __init__(self, spoiler: Spoiler, reader: Any, writer: Any):
-        self._spoiler, self._reader, self._writer = spoiler, reader, writer
+    def __init__(self, source_with_faults: FaultySource, reader: Any, writer: Any):
+        self._faulty, self._reader, self._writer = source_with_faults, reader, writer
         self._changed = threading.Condition()     # guards the writer, and the two below
         self._running = 0
         self._stays = False
@@ -16673,19 +16690,19 @@ class MockStdio:
         """End, whatever is still to be answered."""
 
     def linger(self) -> None:
-        """Stay for ever, where a fault is to."""
+        """Stay for ever, if a fault says so."""
         with self._changed:
             while self._stays:
                 self._changed.wait(LOOK_SECONDS)
 
     def _answer(self, line: bytes) -> None:
         try:
-            reply = self._spoiler.answer(MockRequest("stdio", "", {}, find_json(line)))
+            reply = self._faulty.answer(MockRequest("stdio", "", {}, find_json(line)))
             with self._changed:
                 for part in format_reply_lines(reply):
                     self._send(part)
         except (OSError, ValueError):
-            pass                                  # nobody listens any more
+            pass                                  # the client has gone
         finally:
             with self._changed:
                 self._running -= 1
@@ -16700,7 +16717,7 @@ class MockStdio:
             sys.stderr.buffer.write(part.data)
             sys.stderr.flush()
         elif isinstance(part, WaitForReply):
-            self._changed.wait_for(lambda: self._spoiler.is_answered(part.id), AWAIT_SECONDS)
+            self._changed.wait_for(lambda: self._faulty.is_answered(part.id), AWAIT_SECONDS)
         elif part is ConnectionAction.STAY:
             self._stays = True
         elif isinstance(part, ConnectionAction):
@@ -16747,11 +16764,11 @@ class Recorder:
                 self._blocks.insert(index, text)
             try:
                 self._write_from(index)
-            except OSError as error:              # the talk goes on, whatever becomes of the tape
+            except OSError as error:              # the talk goes on, whatever becomes of the file
                 log_line(f"mcpkit: {self._path} cannot be written: {error.strerror}")
 
     def note(self, exchange: Exchange) -> None:
-        """Write an exchange that has just ended, as an observer is told of it."""
+        """Write an exchange that has just ended, as an observer sees it."""
         self.put(time.monotonic() - exchange.seconds, exchange)
 
     def _write_from(self, index: int) -> None:
@@ -16773,9 +16790,9 @@ class RecordService(ReplyService):
     be bound.
     """
 
-    def __init__(self, upstream: str, tape: Recorder, network: Network = Network(),
+    def __init__(self, upstream: str, recorder: Recorder, network: Network = Network(),
                  host: str = "127.0.0.1", port: int = 0):
-        self._tape = tape
+        self._recorder = recorder
         self._pool = HTTPPool(network, math.inf)
         parts = urllib.parse.urlsplit(upstream)
         self.upstream = f"{parts.scheme}://{parts.netloc}"
@@ -16791,14 +16808,14 @@ class RecordService(ReplyService):
         target = head.target if head.target.startswith("/") else parse_target(head.target)
         asked = Exchange(head.method, self.upstream + target, headers, body, None, {}, b"", 0,
                          False, 0.0, None)
-        begun = self._tape.begin()
+        begun = self._recorder.begin()
         relay = Relay(handler, self)
         with self._changed:
             self._running += 1
         try:
             waits = Timeouts(LISTEN_SECONDS, time.monotonic() + LISTEN_SECONDS)
             now = send_exchange(self._pool, asked, waits, relay.take)
-            self._tape.put(begun, now)
+            self._recorder.put(begun, now)
             relay.finish(now)
         finally:
             with self._changed:
@@ -16833,7 +16850,7 @@ class Relay:
         """Send the head of an answer, or a piece of its body; TransportError: nobody is there.
 
         A piece of what is no stream waits for the next one, so that the last of all can wait until
-        the exchange is on tape.
+        the exchange is recorded.
         """
         if self._response is None:
             self._response = response
@@ -16846,7 +16863,7 @@ class Relay:
         return False
 
     def finish(self, now: Exchange) -> None:
-        """Send the end of an answer, or close the connection where it has none."""
+        """Send the end of an answer, or close the connection if it has none."""
         if self._response is None:
             reply = build_reply(502, f"mcpkit record: {now.error}", Connection="close")
             self._handler.send_parts(format_reply(reply, self._handler.date_time_string()))
@@ -16895,8 +16912,8 @@ class LineTape:
     An exchange is written with its answer, and whatever else came when the next one begins.
     """
 
-    def __init__(self, tape: Recorder):
-        self._tape = tape
+    def __init__(self, recorder: Recorder):
+        self._recorder = recorder
         self._exchanges: Dict[float, Exchange] = {}
         self._asked: Dict[Any, float] = {}        # ids of requests that have no answer yet
         self._latest: Optional[float] = None
@@ -16908,7 +16925,7 @@ class LineTape:
             value, begun = find_json(line), self._open(line.rstrip(b"\r\n"))
             if is_request(value):
                 self._asked[value["id"]] = begun
-            self._tape.put(begun, self._exchanges[begun])
+            self._recorder.put(begun, self._exchanges[begun])
 
     def hear_server(self, line: bytes) -> None:
         """Take in a line of the server."""
@@ -16923,25 +16940,25 @@ class LineTape:
             self._exchanges[begun] = was._replace(
                 answer=(was.answer + more)[:NOTED_BYTES], size=was.size + len(more))
             if asked is not None:
-                self._tape.put(begun, self._exchanges[begun])
+                self._recorder.put(begun, self._exchanges[begun])
 
     def close(self) -> None:
-        """Write what is not on the tape yet."""
+        """Write what is not recorded yet."""
         if self._latest is not None:
-            self._tape.put(self._latest, self._exchanges[self._latest])
+            self._recorder.put(self._latest, self._exchanges[self._latest])
 
     def _open(self, line: bytes) -> float:
         self.close()
-        self._latest = self._tape.begin()
+        self._latest = self._recorder.begin()
         self._exchanges[self._latest] = Exchange("stdio", "", {}, line, None, {}, b"", 0, False,
                                                  0.0, None)
         return self._latest
 
 
-def record_stdio(command: List[str], tape: Recorder) -> int:
+def record_stdio(command: List[str], recorder: Recorder) -> int:
     """Run a stdio server on our own input and output, and return its exit code."""
     import subprocess
-    lines = LineTape(tape)
+    lines = LineTape(recorder)
     try:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     except OSError as error:
@@ -17068,18 +17085,18 @@ def run_mock(options: Any) -> int:
         return 0
     names = [name for given in options.fault for name in given.split(",") if name]
     exchanges = [] if options.file is None else read_transcript(options.file)
-    spoil = functools.partial(build_spoiler, exchanges, names, options.fault_rate, options.seed,
+    apply = functools.partial(build_spoiler, exchanges, names, options.fault_rate, options.seed,
                               lambda text: log_line(f"mcpkit: {text}"))
     with catch_stop_signals() as received:
         if options.stdio:
-            service: Any = MockStdio(spoil(is_stdio=True), *take_stdio())
+            service: Any = MockStdio(apply(is_stdio=True), *take_stdio())
         else:
-            service = MockService(spoil(), options.host, options.port, find_mock_path(exchanges))
+            service = MockService(apply(), options.host, options.port, find_mock_path(exchanges))
             spoiled = f", spoiled by {', '.join(names)}" if names else ""
             print_out(f"{options.file or 'pong'} answers at {service.url}{spoiled} "
                       "(Ctrl-C ends it)")
             flush_out()
-        run_until_told(service, lambda: received)
+        run_until(service, lambda: received)
         if options.stdio:
             service.linger()
     return 0
@@ -17099,7 +17116,7 @@ def run_record(options: Any) -> int:
         print_out(f"{service.url} leads to {options.upstream}, recorded in {options.out} "
                   "(Ctrl-C ends it)")
         flush_out()
-        run_until_told(service, lambda: received)
+        run_until(service, lambda: received)
     return 0
 
 

@@ -2931,7 +2931,7 @@ def test_an_answer_to_another_question_is_not_taken_for_this_one():
     assert again["result"]["inputRequests"]["buy"]["params"]["message"] == "Buy a bank?"
 
 
-def spoil(state, place):
+def apply(state, place):
     """Return a state with the character at a place changed."""
     place %= len(state)
     return state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1:]
@@ -2939,8 +2939,8 @@ def spoil(state, place):
 
 @cases({
     "something appended": lambda state: state + "-TAMPERED",
-    "one character of the data changed": lambda state: spoil(state, 5),
-    "one character of the signature changed": lambda state: spoil(state, -9),
+    "one character of the data changed": lambda state: apply(state, 5),
+    "one character of the signature changed": lambda state: apply(state, -9),
     "the signature alone": lambda state: "." + state.partition(".")[2],
     "the data alone": lambda state: state.partition(".")[0],
     "an empty one": lambda state: "", "not base64": lambda state: "\u00e9.\u00e9",
@@ -11027,14 +11027,14 @@ def forward_to(service, asked):
 
 
 @contextlib.contextmanager
-def spoiled(service, spoil):
+def spoiled(service, apply):
     """Yield the URL of a server with one thing wrong: `spoil(asked, forward)` gives each answer."""
     class Handler(http.server.BaseHTTPRequestHandler):
         timeout = WAIT
 
         def do_POST(self):
             size = int(self.headers.get("Content-Length") or 0)
-            answer = spoil(Raw(self.command, tuple(self.headers.items()), self.rfile.read(size)),
+            answer = apply(Raw(self.command, tuple(self.headers.items()), self.rfile.read(size)),
                            functools.partial(forward_to, service))
             self.send_response(answer.line)
             for pair in answer.headers:
