@@ -7691,6 +7691,17 @@ def test_a_second_signal_ends_a_server_at_once(lingering, name, code):
 
 
 @needs_signals
+def test_a_signal_that_another_thread_receives_stops_a_server_too(tmp_path):
+    (tmp_path / "it.py").write_text(
+        "import signal, threading\nfrom mcpkit import Server\nserver = Server('it')\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})     # in this thread only\n")
+    with starting([*MODULE, "serve", str(tmp_path / "it.py"), "--port", "0"]) as (child, _):
+        child.terminate()
+        assert child.wait(WAIT) == 0
+
+
+@needs_signals
 def test_threads_that_a_file_left_running_do_not_keep_its_server(lingering):
     with starting([*lingering, "--port", "0"]) as (child, url):
         assert run("call", url, "leave_running").code == 0
