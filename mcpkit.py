@@ -259,7 +259,6 @@ class Limits:
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_ANSWER_DEPTH = 400                 # well within what CPython's own encoder can nest
-MAX_QUESTIONS = 100                    # of a server, that a client answers at the same time
 OPEN_SECONDS = 1.0                     # for the head of a stream: some servers send none so soon
 LISTEN_SECONDS = 7 * 24 * 3600.0       # that a stream of changes may be silent
 MAX_CLIENT_CHARS = 64 * 1024           # of what a client says of itself, or is subscribed to
@@ -268,31 +267,6 @@ STOP_LOOK_SECONDS = 0.01               # how often a service looks whether its b
 STOP_SECONDS = 2.0                     # in which running calls may answer a server that stops
 DISCOVER_SECONDS = 5.0                 # a silent stdio server is legacy after this
 MAX_TOKEN_CHARS = 16 * 1024
-CLOCK_SKEW_SECONDS = 30.0              # that an issuer's clock may be ahead of ours
-REDIRECT_PATH = "/callback"            # where a login comes back to this machine
-DEFAULT_REDIRECT = "http://127.0.0.1:33418" + REDIRECT_PATH
-MAX_CACHED = 1000                      # results that a client keeps
-ADDRESS_SECONDS = 5.0                  # that one address of a host may take, if it has others
-MAX_REDIRECTS = 5
-RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
-RESUME_LEAST_SECONDS = 0.05            # the same, whatever the server says
-RESUME_ATTEMPTS = 5                    # in which no event came
-CHILD_END_SECONDS = 2.0                # that a child has to end with its input, and then by TERM
-MAX_CHALLENGES = 3                     # of a server, that a client meets for one request
-MAX_PAGES = 1000
-MAX_ROUNDS = 20                        # of questions that a client answers for one result
-MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
-MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
-INTROSPECTION_SECONDS = 5.0            # that an authorization server may take to judge a token
-INTROSPECTION_BYTES = 256 * 1024
-TOKEN_CACHE_SECONDS = 60.0             # a revoked token is served so much longer, at most
-LOGIN_SECONDS = 300.0                  # that a person has for a login
-LOGIN_BYTES = 1024 * 1024              # of a document that a login reads
-LOCK_SECONDS = 60.0                    # that a client waits for others who change the tokens
-ASSERTION_SECONDS = 300                # that a signed proof of who we are is good for
-AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to what it asks
-LOOK_SECONDS = 0.1                     # how often it is looked whether a client is still there
-REPLAY_LISTEN_SECONDS = 1.0            # for what comes on a stream when all else has been replayed
 
 
 # =============================================================================================
@@ -6151,6 +6125,8 @@ def take_stdio() -> Tuple[Any, Any]:
 # In: a call, and the server's answers. Out: messages with the headers they need, results, and the
 # decision which era the server is of. What is known of a server is in its ClientSession.
 
+MAX_CACHED = 1000                      # results that a client keeps
+
 
 class Incoming(NamedTuple):
     """The answer of a server to one message, whatever carried it.
@@ -6550,6 +6526,8 @@ def check_header(name: str, value: str) -> None:
 # In: a request and how long it may take. Out: its response, or the error that says in one line
 # which layer failed. http.client reads the responses; here is what it lacks: deadlines, proxies by
 # the rules of urllib.request, reasons, limits, and connections that are used again.
+
+ADDRESS_SECONDS = 5.0                  # that one address of a host may take, if it has others
 
 NOTED_BYTES = 1024 * 1024               # of a body that an observer gets
 ANSWER_HEAD_BYTES = 256 * 1024          # of a response's head, with those that announce it
@@ -7344,6 +7322,13 @@ def explain_transport_error(error: Exception, url: str, response: Any,
 # In: the messages of a Client. Out: their answers. One class for each way to carry them: each
 # message a POST of its own, or all through the pipes of a child process. TRANSPORTS lists them.
 
+MAX_REDIRECTS = 5
+RESUME_SECONDS = 1.0                   # before a lost stream is asked for again; then doubled
+RESUME_LEAST_SECONDS = 0.05            # the same, whatever the server says
+RESUME_ATTEMPTS = 5                    # in which no event came
+CHILD_END_SECONDS = 2.0                # that a child has to end with its input, and then by TERM
+MAX_CHALLENGES = 3                     # of a server, that a client meets for one request
+
 
 class TransportOptions(NamedTuple):
     """What a transport is made with; each uses what it has a use for.
@@ -7895,6 +7880,11 @@ def open_transport(target: Union[str, List[str]], options: TransportOptions) -> 
 # The shell around a ClientSession, which people use: calls in, results out, and what the server
 # sends on its own to those who wait for it. It opens the transport, finds out the era, numbers the
 # requests.
+
+MAX_QUESTIONS = 100                    # of a server, that a client answers at the same time
+MAX_PAGES = 1000
+MAX_ROUNDS = 20                        # of questions that a client answers for one result
+MAX_JUNK_LINES = 100                   # that are kept of what a stdio server prints beside MCP
 
 Handler = Optional[Callable[..., Any]]
 
@@ -10529,6 +10519,12 @@ def end_process(code: int) -> None:
 # to get a better one. A server with an Auth is an OAuth resource server: it issues no tokens, it
 # judges those of others.
 
+MAX_KNOWN_TOKENS = 1000                # whose introspection is remembered
+INTROSPECTION_SECONDS = 5.0            # that an authorization server may take to judge a token
+INTROSPECTION_BYTES = 256 * 1024
+TOKEN_CACHE_SECONDS = 60.0             # a revoked token is served so much longer, at most
+CLOCK_SKEW_SECONDS = 30.0              # that an issuer's clock may be ahead of ours
+
 # The path at which a protected resource names the issuers of its tokens. Spec: RFC 9728, 3.
 RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
 
@@ -11813,6 +11809,13 @@ FALLBACKS.append(open_sse)
 # tokens, which an OAuth gets, keeps and renews for a Client. What comes from outside is compared
 # before it is believed, strings as they are: two spellings of one URL are two issuers. Signatures
 # are made by the openssl program. Spec: 2026-07-28 basic/authorization.
+
+REDIRECT_PATH = "/callback"            # where a login comes back to this machine
+DEFAULT_REDIRECT = "http://127.0.0.1:33418" + REDIRECT_PATH
+LOGIN_SECONDS = 300.0                  # that a person has for a login
+LOGIN_BYTES = 1024 * 1024              # of a document that a login reads
+LOCK_SECONDS = 60.0                    # that a client waits for others who change the tokens
+ASSERTION_SECONDS = 300                # that a signed proof of who we are is good for
 
 ISSUER_METADATA_PATH = "/.well-known/oauth-authorization-server"      # RFC 8414, 3
 OPENID_METADATA_PATH = "/.well-known/openid-configuration"
@@ -16233,6 +16236,10 @@ def find_faults(names: Sequence[str], is_stdio: bool) -> List[Fault]:
 # =============================================================================================
 # The shells around transcripts and mocks: what sends requests again, what stands between a client
 # and a server, what serves recorded answers. What they say, and what differs, is decided above.
+
+AWAIT_SECONDS = 10.0                   # that a mock waits for the answer to what it asks
+LOOK_SECONDS = 0.1                     # how often it is looked whether a client is still there
+REPLAY_LISTEN_SECONDS = 1.0            # for what comes on a stream when all else has been replayed
 
 
 # ---- replay

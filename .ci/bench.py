@@ -357,7 +357,7 @@ class Bench:
         """Start each server as its users start it: mcpkit as a script, and as a module too."""
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "served.py")
-            path.write_text(MCPKIT.replace(START, "mode = 'json'\n"))
+            path.write_text(MCPKIT.replace(START, "import sys\nmode = 'json'\n"))
             for target, python in self.pythons.items():
                 program = [python, "-c", TARGETS[target].program]
                 self.measure_start("server start", target, program)
