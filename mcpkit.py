@@ -6937,7 +6937,8 @@ class _Reader(io.RawIOBase):
 class HTTPResponse(http.client.HTTPResponse):
     """A response whose head has been read; its body is read as it comes, within its limits.
 
-    `headers` is a dict with names in lower case. `size` counts the bytes of the body that were
+    `headers` is a dict with names in lower case, `fields` its lines, also the repeated ones, as
+    pairs. `size` counts the bytes of the body that were
     read, `noted` are the first of them; more than `max_bytes` are an error. `waits` may be changed
     while it is read.
     """
@@ -6959,10 +6960,11 @@ class HTTPResponse(http.client.HTTPResponse):
             super().begin()
         self._check_head()
         self._reader.head_left = math.inf
-        fields: Dict[str, List[str]] = {}
-        for name, value in self.headers.items():
-            fields.setdefault(name.lower(), []).append(re.sub(r"\s*\n\s*", " ", value).strip())
-        self.headers = {name: ", ".join(values) for name, values in fields.items()}
+        self.fields = [(name.lower(), re.sub(r"\s*\n\s*", " ", value).strip())
+                       for name, value in self.headers.items()]
+        self.headers = {}
+        for name, value in self.fields:
+            self.headers[name] = f"{self.headers[name]}, {value}" if name in self.headers else value
         if self.length == 0:                 # else a read would wait for more
             self.close()
 
@@ -16889,7 +16891,7 @@ class Relay:
 
     def _build_head(self, response: Any) -> bytes:
         lines = [f"HTTP/1.1 {response.status} {response.reason or ''}".rstrip()]
-        for name, value in response.headers.items():
+        for name, value in response.fields:
             if name in PLACE_HEADERS:
                 value = value.replace(self._service.upstream, self._service.origin)
             if name not in HOP_HEADERS | _FRAMING:

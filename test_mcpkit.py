@@ -12970,7 +12970,9 @@ def test_a_recorder_takes_the_place_of_its_server_in_headers(tmp_path):
                            "X-A: 2")
     with Peer(answer) as peer, recording(peer.url, tmp_path / "tape") as service:
         reply = ask(service, call("x"))
-        assert reply.headers["location"] == service.url + "/" and reply.headers["x-a"] == "1, 2"
+        assert reply.headers["location"] == service.url + "/"
+        raw = send_raw(service, make_raw(json.dumps(call("x")).encode(), "Connection: close"))
+        assert b"\r\nx-a: 1\r\nx-a: 2\r\n" in raw
 
 
 def test_a_tape_is_in_the_order_in_which_exchanges_began(tmp_path):
