@@ -1827,9 +1827,9 @@ Picture = dataclasses.make_dataclass("Picture", [], bases=(Image,))
     "described": (Annotated[Point, "where"], {**POINT, "description": "where"}),
     "a field that __init__ does not take": (Square, object_of(
         ["side", "area"], side={"type": "number"}, area={"type": "number"})),
-    **{str(kind): (kind, None) for kind in (
+    **{f"none, {number}": (kind, None) for number, kind in enumerate((
         str, Annotated[str, "what"], NewType("Name", str), bytes, None, Any, object, Optional[str],
-        Union[str, Point], Image, Picture, List[Image], Union[Image, Point], List[bytes])}})
+        Union[str, Point], Image, Picture, List[Image], Union[Image, Point], List[bytes]))}})
 def test_a_return_annotation_becomes_an_output_schema_if_it_promises_data(annotation, schema):
     assert build(returning(annotation), (Image,)).output_schema == schema
 
