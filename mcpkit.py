@@ -8,9 +8,9 @@
 A threaded server, a client, an event-stream parser and a probe, for every revision of the
 protocol from 2024-11-05 to 2026-07-28. Copy this file anywhere and run it:
 
-    python mcpkit.py serve                                    a server with one tool, pong
-    python mcpkit.py probe http://127.0.0.1:8000/mcp          what works, and what is wrong
-    python mcpkit.py call http://127.0.0.1:8000/mcp pong message=ping
+    python3 mcpkit.py serve                                   a server with one tool, pong
+    python3 mcpkit.py probe http://127.0.0.1:8000/mcp         what works, and what is wrong
+    python3 mcpkit.py call http://127.0.0.1:8000/mcp pong message=ping
 
 or import it:
 
@@ -22,15 +22,16 @@ those whose requests stand alone (2026-07-28 and later); both sides speak both.
 The core comes first and works by itself. Its sections follow a request through the server, then
 through the client; then come the probe and the command line. Each extra, from its banner to the
 next, can be cut off together with those that need it: what is left has fewer commands and options.
-Sections marked "pure" do no input or output and read no clock.
+Sections marked "pure" do no input or output and read no clock. Search for "# 8. " to go
+to section 8.
 
 Contents
      1. PROTOCOL FACTS        pure   revisions, methods, error codes, limits: one table of each
      2. ERRORS                pure   the exceptions that this file raises
      3. JSON-RPC MESSAGES     pure   bytes to a request, notification or response, and back
      4. SERVER-SENT EVENTS    pure   SSEParser: bytes of a stream to events
-     5. HTTP RULES            pure   reading a head and its headers; how Host and Origin compare
-     6. JSON SCHEMA           pure   checking a value against a schema
+     5. HTTP RULES            pure   reading a head and its headers; comparing Host and Origin
+     6. JSON SCHEMA           pure   checking a value against a schema (tools' schemas: 7)
      7. TYPES AND SIGNATURES  pure   a function's annotations to the schemas of a tool
      8. REQUEST CHECKS        pure   refusing a request: its Host, Origin, path, version, params
      9. SESSIONS AND STREAMS  pure   legacy sessions, and the messages kept for their readers
@@ -10085,7 +10086,9 @@ def advising(options: Any, name: str, list_all: Callable[[], list]) -> Iterator[
     def advise() -> None:
         names = [item.get("name") for item in list_all() if isinstance(item, dict)]
         advice = "" if name in names or options.json else find_similar(name, names)
-        if advice:
+        if "=" in name and name not in names:
+            advice = ": it looks like an argument, and the form is call TARGET TOOL name=value"
+        if advice and not options.json:
             log_line(f"mcpkit: there is no {shorten(name)}{advice}")
 
     try:

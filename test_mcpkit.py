@@ -567,19 +567,19 @@ def test_the_layout_works_without_the_extra_and_those_that_need_it(numbers, tmp_
 
 # What is measured: the most that it may come to today, and the most that the redesign wants of it.
 FIGURES = {
-    "lines of mcpkit.py": (lambda: len(LINES), 17_800, 10_500),
-    "bytes of mcpkit.py": (lambda: len(SOURCE.encode("utf-8")), 866_000, 485_000),
-    "syntax nodes": (lambda: sum(1 for _ in ast.walk(TREE)), 136_500, 84_000),
-    "functions": (lambda: len(find_nodes(ast.FunctionDef)), 1_310, 1_000),
+    "lines of mcpkit.py": (lambda: len(LINES), 17_180, 10_500),
+    "bytes of mcpkit.py": (lambda: len(SOURCE.encode("utf-8")), 845_000, 485_000),
+    "syntax nodes": (lambda: sum(1 for _ in ast.walk(TREE)), 132_800, 84_000),
+    "functions": (lambda: len(find_nodes(ast.FunctionDef)), 1_190, 1_000),
     "lines of the longest function": (lambda: max(
         node.end_lineno - node.lineno + 1 for node in find_nodes(ast.FunctionDef)), 60, 60),
     "deepest nesting of blocks": (lambda: max(
         find_nesting(node.body) for node in find_nodes(ast.FunctionDef)), 4, 4),
     "characters of the longest line": (lambda: max(map(len, LINES)), 100, 100),
     "characters of the average line": (lambda: len(SOURCE) / len(LINES), 49.2, 47),
-    "lines of the core": (lambda: CORE_END, 10_800, 6_900),
-    "lines of the tests": (lambda: TESTS.count("\n"), 16_700, 9_800),
-    "private names in the tests": (lambda: len(find_private_names()), 112, 40),
+    "lines of the core": (lambda: CORE_END, 10_520, 6_900),
+    "lines of the tests": (lambda: TESTS.count("\n"), 15_600, 9_800),
+    "private names in the tests": (lambda: len(find_private_names()), 40, 40),
 }
 
 
@@ -7553,6 +7553,7 @@ def test_a_name_that_is_nearly_right_is_told_which_one_was_meant(target):
     assert run("call", target, "ad", "a=1").err.splitlines()[0] == (
         "mcpkit: there is no ad; did you mean add?")
     assert "did you mean greet?" in run("prompt", target, "great").err
+    assert "the form is call TARGET TOOL name=value" in run("call", target, "a=1").err
     assert run("call", target, "ad", "--json").err.count("\n") == 1
 
 
