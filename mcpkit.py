@@ -3855,7 +3855,7 @@ class Context:
                key: Optional[str] = None) -> Elicited:
         """Ask the user, by a form (`schema`) or a page to visit (`url`); see `Elicitation`.
 
-        Blocks while a legacy client asks, and in a task. For a modern client it ends the handler,
+        Blocks while a legacy client asks. For a modern client it ends the handler,
         which runs again from its start when the answer is there: ask before you act. `key` names
         the question to the client; without one, questions are told apart by their order. Raises
         MCPError -32021 if the client cannot ask (send it on), TransportError if no answer comes.
@@ -3903,8 +3903,7 @@ class Context:
         """Notify the client how far the work is, if it asked for that.
 
         `progress` must grow from call to call; one that does not is dropped, as the
-        specification forbids it. A task shows the `message` to whoever looks at it, and nothing
-        is sent. Spec: basic/patterns/progress.
+        specification forbids it. Spec: basic/patterns/progress.
         """
         if self._progress is None or progress > self._progress:
             self._progress = progress
@@ -4039,10 +4038,8 @@ class Server:
 
         Over HTTP, `options` are those of HTTPService (host, port, path, ...), and its URL is
         printed; with `stdio=True` over standard input and output, until the input ends. Ctrl-C
-        and SIGTERM end it within three seconds. `workers` is a number of processes that serve
-        the address, forks of this one, which must have no other threads; SIGHUP replaces them.
-        Raises TransportError when the address cannot be bound, UsageError when standard input or
-        output is closed, or there can be no workers.
+        and SIGTERM end it within three seconds. Raises TransportError when the address cannot be
+        bound, UsageError when standard input or output is closed. More options: RUN_OPTIONS.
         """
         for extra in self.extras.values():
             extra.suspend()                  # an open file must not be carried over a fork
@@ -4840,7 +4837,7 @@ class Pong(typing.TypedDict):
 
 
 def build_pong_server() -> Server:
-    """Return the server of the smallest useful transcript: one tool, which answers pong."""
+    """Return the smallest useful server: one tool, which answers pong."""
     server = Server("mcpkit pong", __version__)
     title = "Answers every message with the word pong."
 
@@ -6536,7 +6533,7 @@ PIECE_BYTES = 64 * 1024                 # of a body at once
 
 
 class Exchange(NamedTuple):
-    """One HTTP exchange or stdio message pair, as an observer sees it and a transcript keeps it.
+    """One HTTP exchange or stdio message pair, as an observer sees it.
 
     The names of `headers` are in lower case, those of `request_headers` as they were sent, without
     Host. On stdio, bodies are lines. `error` says why there is no answer, or not all of it.
@@ -6554,7 +6551,7 @@ class Exchange(NamedTuple):
     seconds: float
     error: Optional[str]
     notes: Tuple[str, ...] = ()    # what is worth telling of the way to the server
-    title: str = ""                # in a transcript, "" for that of its method
+    title: str = ""                # what it is about; "": its method
 
 
 def find_json(data: bytes) -> Any:
@@ -6563,6 +6560,12 @@ def find_json(data: bytes) -> Any:
         return parse_json(data, max_depth=MAX_ANSWER_DEPTH)
     except ValueError:
         return None
+
+
+def read_object(data: bytes) -> Optional[dict]:
+    """Return the JSON object in a document, None if there is none."""
+    value = find_json(data)
+    return value if isinstance(value, dict) else None
 
 
 class Timeouts(NamedTuple):
@@ -8636,12 +8639,6 @@ def is_challenge(exchange: Exchange) -> bool:
     return exchange.status == 401 and "www-authenticate" in exchange.headers
 
 
-def read_object(data: bytes) -> Optional[dict]:
-    """Return the JSON object in a document, None if there is none."""
-    value = find_json(data)
-    return value if isinstance(value, dict) else None
-
-
 def find_refusal(status: int, headers: Headers, text: str) -> Tuple[str, str, str]:
     """Return the layer, meaning and hint of a status other than success."""
     for statuses, name, pattern, meaning in REFUSALS:
@@ -10191,7 +10188,7 @@ def run_listen(options: Any) -> int:
 
 
 def run_probe(options: Any) -> int:
-    """Probe a server, or all of a configuration file, and print the report."""
+    """Probe a server, and print the report."""
     exchanges: List[Exchange] = []
     report = next(filter(None, (find(options, exchanges) for find in PROBERS)), None)
     if report is None:
